@@ -33,24 +33,6 @@ ConstantRef unsqueeze(const OnnxNode& node, const FoldInputs& inputs) {
   return with_dims(x, unsqueezed_dims(x.dims, axes_of(node, inputs, 1)));
 }
 
-/// Elements whose place in `from` is a sum over dims of index times step, from `begin` on.
-OnnxConstant strided(const OnnxConstant& from, const Dims& dims, const Dims& steps,
-                     std::int64_t begin) {
-  OnnxConstant out = empty_constant(from.type, dims);
-  Dims at(dims.size(), 0);
-  std::int64_t source = begin;
-  for (double& number : out.numbers) {
-    number = from.numbers[source];
-    for (std::size_t d = dims.size(); d-- > 0;) {
-      source += steps[d];
-      if (++at[d] < dims[d]) break;
-      source -= steps[d] * dims[d];
-      at[d] = 0;
-    }
-  }
-  return out;
-}
-
 ConstantRef transpose(const OnnxNode& node, const FoldInputs& inputs) {
   const OnnxConstant& x = operand(inputs, 0);
   const Dims order = transposed_order(node, x.dims.size());

@@ -87,26 +87,32 @@ std::vector<std::int64_t> broadcast_dims(const std::vector<std::int64_t>& a,
   return out;
 }
 
-OnnxConstant expanded(const OnnxConstant& from, const std::vector<std::int64_t>& dims) {
-  if (from.dims == dims) return from;
-  if (broadcast_dims(from.dims, dims) != dims) throw FoldError("repeats dims that are not of 1");
+OnnxConstant strided(const OnnxConstant& from, const std::vector<std::int64_t>& dims,
+                     const std::vector<std::int64_t>& steps, std::int64_t begin) {
   OnnxConstant out = empty_constant(from.type, dims);
-  const std::size_t missing = dims.size() - from.dims.size();
-  const std::vector<std::int64_t> strides = strides_of(from.dims);
-  std::vector<std::int64_t> step(dims.size(), 0), at(dims.size(), 0);
-  for (std::size_t d = missing; d < dims.size(); ++d)
-    step[d] = from.dims[d - missing] == 1 ? 0 : strides[d - missing];
-  std::int64_t source = 0;
+  std::vector<std::int64_t> at(dims.size(), 0);
+  std::int64_t source = begin;
   for (double& number : out.numbers) {
     number = from.numbers[source];
     for (std::size_t d = dims.size(); d-- > 0;) {
-      source += step[d];
+      source += steps[d];
       if (++at[d] < dims[d]) break;
-      source -= step[d] * dims[d];
+      source -= steps[d] * dims[d];
       at[d] = 0;
     }
   }
   return out;
+}
+
+OnnxConstant expanded(const OnnxConstant& from, const std::vector<std::int64_t>& dims) {
+  if (from.dims == dims) return from;
+  if (broadcast_dims(from.dims, dims) != dims) throw FoldError("repeats dims that are not of 1");
+  const std::size_t missing = dims.size() - from.dims.size();
+  const std::vector<std::int64_t> strides = strides_of(from.dims);
+  std::vector<std::int64_t> steps(dims.size(), 0);
+  for (std::size_t d = missing; d < dims.size(); ++d)
+    steps[d] = from.dims[d - missing] == 1 ? 0 : strides[d - missing];
+  return strided(from, dims, steps);
 }
 
 std::vector<std::int64_t> reshaped_dims(const std::vector<std::int64_t>& from,

@@ -57,6 +57,10 @@ std::size_t axis_of(std::int64_t axis, std::size_t dims);  // from the end where
 std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& dims);
 std::vector<std::int64_t> broadcast_dims(const std::vector<std::int64_t>& a,
                                          const std::vector<std::int64_t>& b);
+/// The elements of `dims` whose places in `from` are sums over dims of index times step, from
+/// `begin`.
+OnnxConstant strided(const OnnxConstant& from, const std::vector<std::int64_t>& dims,
+                     const std::vector<std::int64_t>& steps, std::int64_t begin = 0);
 /// `from` repeated to `dims`, which it broadcasts to.
 OnnxConstant expanded(const OnnxConstant& from, const std::vector<std::int64_t>& dims);
 /// ONNX's shape of a Reshape: 0 keeps a dim, -1 follows.
