@@ -119,24 +119,17 @@ void OnnxImporter::gemm(const OnnxNode& node) {
   set_finer(node, y, dims);
 }
 
-void OnnxImporter::layer_norm(const OnnxNode& node) {
+void OnnxImporter::norm(const OnnxNode& node) {
   const int id = in(node, 0);
   const Dims dims = dims_of(id);
   if (axis_of(node.integer("axis", -1), dims.size()) + 1 != dims.size())
     throw FoldError("norms over several dims, which is not modelled");
   graph_.set_norm_eps(node.number("epsilon", 1e-5));
-  const TensorId weight = tensor(in(node, 1));
+  const TensorId x = full_tensor(id), weight = tensor(in(node, 1));
+  if (node.op == "RMSNormalization")
+    return set(node, graph_.rms_norm(module(node), x, {weight}), dims);
   const TensorId bias = has_input(node, 2) ? tensor(node.inputs[2]) : TensorId(kNoIndex);
-  set(node, graph_.layer_norm(module(node), full_tensor(id), {weight, bias}), dims);
-}
-
-void OnnxImporter::rms_norm(const OnnxNode& node) {
-  const int id = in(node, 0);
-  const Dims dims = dims_of(id);
-  if (axis_of(node.integer("axis", -1), dims.size()) + 1 != dims.size())
-    throw FoldError("norms over several dims, which is not modelled");
-  graph_.set_norm_eps(node.number("epsilon", 1e-5));
-  set(node, graph_.rms_norm(module(node), full_tensor(id), {tensor(in(node, 1))}), dims);
+  set(node, graph_.layer_norm(module(node), x, {weight, bias}), dims);
 }
 
 }  // namespace trainyard

@@ -142,8 +142,7 @@ class OnnxImporter {
   void matmul(const OnnxNode& node);
   void gemm(const OnnxNode& node);
   void batched(const OnnxNode& node);
-  void layer_norm(const OnnxNode& node);
-  void rms_norm(const OnnxNode& node);
+  void norm(const OnnxNode& node);
   void linear(const OnnxNode& node, TensorId x, int initializer, bool transposed, Dims dims);
   std::pair<TensorId, const OnnxNode*> bias_behind(const OnnxNode& node, std::int64_t features);
 
