@@ -151,6 +151,13 @@ void OnnxImporter::dropout(const OnnxNode& node) {
   set(node, graph_.dropout(module(node), tensor(id), options_.dropout), dims_of(id));
 }
 
+bool OnnxImporter::is_batch(int id, std::size_t axis) const {
+  if (wider_ == nullptr || !is_of_data(id)) return false;
+  if (wider_->empty()) return axis == 0;
+  const Dims& wider = (*wider_)[id];
+  return wider.size() == values_[id].dims.size() && wider[axis] != values_[id].dims[axis];
+}
+
 void OnnxImporter::reduce(const OnnxNode& node) {
   const int id = in(node, 0);
   const TensorId x = full_tensor(id);
@@ -168,13 +175,14 @@ void OnnxImporter::reduce(const OnnxNode& node) {
     const auto of_axis = static_cast<std::int64_t>(at);
     if (std::count(removed.begin(), removed.end(), of_axis) > 0)
       throw FoldError("names axis " + std::to_string(axis) + " twice");
-    if (kept[at] != 1) elements *= static_cast<double>(kept[at]);
+    // A replica would take it over its own samples, and all replicas over too few.
+    if (node.op == "ReduceMean" && is_batch(id, at))
+      throw FoldError("takes a mean over the batch, which is not modelled");
+    elements *= static_cast<double>(kept[at]);
     kept[at] = 1;
     gone.push_back(static_cast<int>(at));
     removed.push_back(of_axis);
   }
-  if (node.op == "ReduceMean" && kept[0] != dims[0])
-    throw FoldError("takes a mean over the batch, which is not modelled");
   const std::string where = module(node);
   TensorId y = graph_.sum(where, x, gone, /*keepdim=*/true);
   if (node.op == "ReduceMean") y = graph_.affine(where, y, 1 / elements);

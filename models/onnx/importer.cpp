@@ -21,7 +21,7 @@ Shape graph_shape(const std::vector<std::int64_t>& dims) {
 }
 
 OnnxImporter::OnnxImporter(const ModelConfig& config, const BuildOptions& options,
-                           const Reads* known)
+                           const Numbered<Dims>* wider, const Reads* known)
     : config_(config),
       options_(options),
       model_(*config.onnx),
@@ -32,6 +32,7 @@ OnnxImporter::OnnxImporter(const ModelConfig& config, const BuildOptions& option
       needed_(model_.nodes.size(), false),
       readers_(model_.values.size()),
       merged_(model_.nodes.size(), false),
+      wider_(wider),
       known_(known),
       operands_(model_.nodes.size() + 1) {}
 
@@ -327,11 +328,32 @@ TensorId OnnxImporter::finish_loss() {
   return graph_.cross_entropy("loss", logits, graph_.input("labels", labels, DType::kInt64));
 }
 
+namespace {
+
+/// Dims of values where microbatches have a sample more; empty: the model takes no means, or is of
+/// one batch alone.
+Numbered<std::vector<std::int64_t>> wider_dims(const ModelConfig& config, BuildOptions options) {
+  const auto is_mean = [](const OnnxNode& node) { return node.op == "ReduceMean"; };
+  const auto& nodes = config.onnx->nodes;
+  if (std::none_of(nodes.begin(), nodes.end(), is_mean)) return {};
+  ++options.microbatch;
+  OnnxImporter importer(config, options, nullptr);
+  try {
+    importer.run();
+  } catch (const ConfigError&) {
+    return {};  // the run of the batch that was asked for says so, if it is wrong there, too
+  }
+  return importer.reads().dims;
+}
+
+}  // namespace
+
 OnnxGraph build_onnx_graph(const ModelConfig& config, const BuildOptions& options) {
-  OnnxImporter importer(config, options);
+  const auto wider = wider_dims(config, options);
+  OnnxImporter importer(config, options, &wider);
   OnnxGraph graph = importer.run();
   const OnnxImporter::Reads reads = importer.reads();
-  if (!reads.all_are_read()) graph = OnnxImporter(config, options, &reads).run();
+  if (!reads.all_are_read()) graph = OnnxImporter(config, options, &wider, &reads).run();
   // Dims of weights that no node's own rule looks at.
   if (const std::string violation = find_violation(graph.graph); !violation.empty())
     throw ConfigError(SourcePos{config.onnx->file}, "", violation);

@@ -32,8 +32,10 @@ class OnnxImporter {
     bool all_are_read() const;
   };
 
-  /// `known`: nothing is made that it says nobody reads; nullptr: of a first run.
-  OnnxImporter(const ModelConfig& config, const BuildOptions& options,
+  /// `known`: nothing is made that it says nobody reads; nullptr: of a first run. `wider`: dims of
+  /// values with a larger batch, of which those that differ are the batch; empty: the first of a
+  /// value is; nullptr: this run is the one with the larger batch, and takes means over anything.
+  OnnxImporter(const ModelConfig& config, const BuildOptions& options, const Numbered<Dims>* wider,
                const Reads* known = nullptr);
 
   OnnxGraph run();
@@ -135,6 +137,7 @@ class OnnxImporter {
   static OnnxType type_of(DType type);
   void dropout(const OnnxNode& node);
   void reduce(const OnnxNode& node);
+  bool is_batch(int id, std::size_t axis) const;
   void softmax(const OnnxNode& node);
   void cumsum(const OnnxNode& node);
 
@@ -182,6 +185,7 @@ class OnnxImporter {
   Numbered<bool> needed_;               // [node]: the output depends on it
   Numbered<std::vector<int>> readers_;  // [value]: nodes
   Numbered<bool> merged_;               // [node]: done with one before it
+  const Numbered<Dims>* wider_;
   const Reads* known_;
   std::size_t now_ = 0;                           // the node that runs; behind the last the loss
   Numbered<std::vector<int>> operands_;           // [node]: values that its ops read

@@ -245,6 +245,23 @@ TEST_CASE("layers are the numbered modules that hold most parameters, or those o
         "model.layer_pattern: no module is called 'blocks.3'; expected one of: blocks.*");
 }
 
+TEST_CASE("means are taken over any dim but the batch, wherever that lies") {
+  // x [N, 4, 5] as [4, N, 5], and the mean over one of its dims.
+  const auto mean_over = [](std::int64_t axis, std::int64_t batch) {
+    OnnxFile file;
+    file.input("x", {"N", std::int64_t{4}, std::int64_t{5}}).weight("w", {5, 3});
+    file.node("Transpose", {"x"}, {"t"}).set("perm", std::vector<std::int64_t>{1, 0, 2});
+    file.node("ReduceMean", {"t"}, {"m"}).set("axes", std::vector<std::int64_t>{axis});
+    file.node("MatMul", {"m", "w"}, {"y"}).output("y");
+    return problems_of([&] { graph_of(file, batch); });
+  };
+  const std::int64_t batch = GENERATE(1, 2, 4);
+  CAPTURE(batch);
+  CHECK(mean_over(0, batch) == "none");
+  CHECK(mean_over(1, batch) ==
+        "m.onnx: node 'm' (ReduceMean): takes a mean over the batch, which is not modelled");
+}
+
 TEST_CASE("tensors of more dims than graphs have are refused by node") {
   OnnxFile file;
   file.input("x", {"N", std::int64_t{4}}).integers("nine", {2, 1, 1, 1, 1, 1, 1, 1, 4});
