@@ -36,25 +36,12 @@ void OnnxImporter::find_dependent() {
 void OnnxImporter::find_tied() {
   for (std::size_t i = 0; i < uses_.size(); ++i) {
     const OnnxTensor& copy = model_.initializers[i];
-    if (!uses_[i].as_weight || uses_[i].looks_up || copy.dims.size() != 2 ||
-        !is_generated(copy.name) || !copy.has_content())
-      continue;
-    for (std::size_t t = 0; t < uses_.size(); ++t) {
-      const OnnxTensor& table = model_.initializers[t];
-      if (!uses_[t].looks_up || table.type != copy.type || !table.has_content() ||
-          table.dims != Dims{copy.dims[1], copy.dims[0]})
+    if (!uses_[i].as_weight || uses_[i].looks_up || !is_generated(copy.name)) continue;
+    for (std::size_t table = 0; table < uses_.size(); ++table) {
+      if (!uses_[table].looks_up || !is_turned(model_.initializers[table], copy, model_.file))
         continue;
-      const std::int64_t rows = table.dims[0], columns = table.dims[1];
-      const Numbered<double> a = read_numbers(table, model_.file);
-      const Numbered<double> b = read_numbers(copy, model_.file);
-      bool same = true;
-      for (std::int64_t r = 0; r < rows && same; ++r) {
-        for (std::int64_t k = 0; k < columns && same; ++k)
-          same = a[r * columns + k] == b[k * rows + r];
-      }
-      if (!same) continue;
       Value& v = value(model_.initialized[i]);
-      v.initializer = static_cast<int>(t);
+      v.initializer = static_cast<int>(table);
       v.transposed = true;
       break;
     }
@@ -137,12 +124,7 @@ bool OnnxImporter::is_merged(int index) {
   if (!use.several || !(use.scales || use.adds)) return false;
   if (!use.merged) {
     const OnnxTensor& tensor = model_.initializers[index];
-    use.merged = false;
-    if (tensor.has_content() && tensor.dims.size() == 1) {
-      const Numbered<double> numbers = read_numbers(tensor, model_.file);
-      use.merged = std::all_of(numbers.begin(), numbers.end(),
-                               [&](double number) { return number == numbers[0]; });
-    }
+    use.merged = tensor.dims.size() == 1 && has_equal_elements(tensor, model_.file);
   }
   return *use.merged;
 }

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "engine/base/error.h"
+#include "engine/base/mapped_file.h"
 #include "engine/base/user_text.h"
 
 namespace trainyard {
@@ -52,32 +53,50 @@ double element(OnnxType type, const char* bytes, std::size_t i) {
   bug("no such type");
 }
 
-/// The tensor's bytes, from the model itself or the file that it names.
-std::string content(const OnnxTensor& tensor, const std::string& model_file) {
+/// The tensor's bytes, in the model itself or in the file that it names.
+struct Content {
+  std::optional<MappedFile> file;
+  std::span<const std::byte> bytes;
+};
+
+/// nullopt: `problem` says what is wrong.
+std::optional<Content> find_content(const OnnxTensor& tensor, const std::string& model_file,
+                                    std::string& problem) {
   const std::int64_t elements = tensor.num_elements();
   const std::int64_t size = elements * size_in_bytes(tensor.type);
-  const auto fail = [&](const std::string& problem) {
+  Content out;
+  if (elements > kMostElements) {
+    problem = "has more than 2^31 elements";
+  } else if (!tensor.bytes.empty() || size == 0) {
+    out.bytes = std::as_bytes(std::span(tensor.bytes));
+  } else if (tensor.data_file.empty()) {
+    problem = "was written without its content";
+  } else {
+    const std::string path =
+        (std::filesystem::path(model_file).parent_path() / tensor.data_file).string();
+    try {
+      out.bytes = out.file.emplace(path).bytes();
+    } catch (const ConfigError& error) {
+      problem = std::string("lies in ") + error.what();
+      return std::nullopt;
+    }
+    const std::int64_t has = std::ssize(out.bytes);
+    if (has < size || tensor.offset > has - size) {
+      problem = "lies in " + path + ", which ends before it";
+      return std::nullopt;
+    }
+    out.bytes = out.bytes.subspan(tensor.offset, size);
+  }
+  return problem.empty() ? std::optional(std::move(out)) : std::nullopt;
+}
+
+Content content(const OnnxTensor& tensor, const std::string& model_file) {
+  std::string problem;
+  auto found = find_content(tensor, model_file, problem);
+  if (!found)
     throw ConfigError(SourcePos{model_file}, "",
                       "tensor " + trainyard::quoted(tensor.name) + " " + problem);
-  };
-  if (elements > kMostElements) fail("has more than 2^31 elements");
-  if (!tensor.bytes.empty() || size == 0) return tensor.bytes;
-  if (tensor.data_file.empty()) fail("was written without its content");
-  const std::string path =
-      (std::filesystem::path(model_file).parent_path() / tensor.data_file).string();
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail("lies in " + path + ", which cannot be read");
-  file.seekg(tensor.offset);
-  std::string bytes;
-  // Before memory is taken for what may not be there.
-  file.seekg(0, std::ios::end);
-  if (file.tellg() - std::streamoff{tensor.offset} < size)
-    fail("lies in " + path + ", which ends before it");
-  file.seekg(tensor.offset);
-  bytes.resize(size);
-  file.read(bytes.data(), size);
-  if (!file) fail("lies in " + path + ", which cannot be read");
-  return bytes;
+  return std::move(*found);
 }
 
 }  // namespace
@@ -104,10 +123,45 @@ std::int64_t OnnxTensor::num_elements() const {
 }
 
 Numbered<double> read_numbers(const OnnxTensor& tensor, const std::string& model_file) {
-  const std::string bytes = content(tensor, model_file);
+  const Content from = content(tensor, model_file);
   Numbered<double> out(tensor.num_elements());
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = element(tensor.type, bytes.data(), i);
+  const auto* bytes = reinterpret_cast<const char*>(from.bytes.data());
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = element(tensor.type, bytes, i);
   return out;
+}
+
+void check_content(const OnnxTensor& tensor, const std::string& model_file) {
+  content(tensor, model_file);
+}
+
+bool has_equal_elements(const OnnxTensor& tensor, const std::string& model_file) {
+  std::string problem;
+  const auto found = find_content(tensor, model_file, problem);
+  if (!found) return false;
+  const std::span<const std::byte> bytes = found->bytes;
+  const int size = size_in_bytes(tensor.type);
+  return std::ssize(bytes) <= size ||
+         std::memcmp(bytes.data(), bytes.data() + size, bytes.size() - size) == 0;
+}
+
+bool is_turned(const OnnxTensor& a, const OnnxTensor& b, const std::string& model_file) {
+  if (a.type != b.type || a.dims.size() != 2 || b.dims.size() != 2 || a.dims[0] != b.dims[1] ||
+      a.dims[1] != b.dims[0])
+    return false;
+  std::string problem;
+  const auto of_a = find_content(a, model_file, problem);
+  const auto of_b = find_content(b, model_file, problem);
+  if (!of_a || !of_b || of_a->bytes.empty()) return false;
+  const std::int64_t rows = a.dims[0], columns = a.dims[1], size = size_in_bytes(a.type);
+  const std::byte* from_a = of_a->bytes.data();
+  const std::byte* from_b = of_b->bytes.data();
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      if (std::memcmp(from_a + (r * columns + c) * size, from_b + (c * rows + r) * size, size) != 0)
+        return false;
+    }
+  }
+  return true;
 }
 
 std::int64_t to_integer(double number) {

@@ -39,12 +39,19 @@ struct OnnxTensor {
   std::int64_t offset = 0;
 
   std::int64_t num_elements() const;
-  bool has_content() const { return !bytes.empty() || !data_file.empty() || num_elements() == 0; }
 };
 
 /// The elements as numbers, which hold all integers up to 2^53 exactly. Throws ConfigError where a
 /// file of external data is missing or too short.
 Numbered<double> read_numbers(const OnnxTensor& tensor, const std::string& model_file);
+/// Throws where read_numbers() would.
+void check_content(const OnnxTensor& tensor, const std::string& model_file);
+
+// Both are false where the content is not there.
+/// Whether all elements are one number.
+bool has_equal_elements(const OnnxTensor& tensor, const std::string& model_file);
+/// Whether b is the matrix a, turned around.
+bool is_turned(const OnnxTensor& a, const OnnxTensor& b, const std::string& model_file);
 
 /// Without its fraction, and within -2^62 and 2^62: numbers in files may be anything.
 std::int64_t to_integer(double number);

@@ -9,9 +9,7 @@ namespace trainyard {
 
 OnnxWeights::OnnxWeights(const ModelConfig& config, std::int64_t microbatch) : config_(config) {
   for (const OnnxWeight& weight : build_onnx_graph(config_, {.microbatch = microbatch}).weights) {
-    if (!weight.tensor->has_content())
-      refuse(config_.onnx->file, "has no elements of " + weight.tensor->name +
-                                     "; export it with them, or leave model.weights out");
+    check_content(*weight.tensor, config_.onnx->file);
     weights_.emplace(weight.parameter, weight);
   }
 }

@@ -167,6 +167,13 @@ TEST_CASE("external data is read beside the model, and nowhere else") {
     const auto model = parse_onnx(file.bytes(), path);
     return read_numbers(model->initializers[1], path);
   };
+  // Shapes are enough to simulate.
+  CHECK(problems_of([&] {
+          ModelConfig config;
+          config.family = Family::kOnnx;
+          config.onnx = parse_onnx(with("none.bin", "0").bytes(), path);
+          build_onnx_graph(config, {.microbatch = 2});
+        }) == "none");
   CHECK(bias(with("w.bin", "4")) == std::vector<double>{1, 2, 3});
   CHECK(problems_of([&] { bias(with("w.bin", "8")); }).find("w.bin") != std::string::npos);
   CHECK(problems_of([&] { bias(with("none.bin", "0")); }).find("none.bin") != std::string::npos);
