@@ -142,6 +142,7 @@ struct OpAttrs {
   std::int32_t rotary = 0;     // rope: features of a head that turn; 0: all
   RopeScaling rope_scaling{};  // rope
   bool unbiased = false;       // layer_norm: adds no bias
+  std::int32_t draw = 0;       // dropouts: which of its module's masks
   friend bool operator==(const OpAttrs&, const OpAttrs&) = default;
 };
 

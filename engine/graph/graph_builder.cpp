@@ -212,6 +212,7 @@ TensorId GraphBuilder::attention_op(std::string_view module, TensorId q, TensorI
   const std::int64_t key_length = shape(kv == kNoIndex ? q : kv)[1];
   if (attention.attended < key_length)
     attrs.attended = static_cast<std::int32_t>(attention.attended);
+  if (attrs.rate > 0) attrs.draw = next_draw(module, OpKind::kAttention);
   attrs.softcap = static_cast<float>(attention.softcap);
   attrs.alibi = static_cast<float>(attention.alibi);
 
@@ -270,9 +271,14 @@ TensorId GraphBuilder::dropout(std::string_view module, TensorId x, double rate)
 TensorId GraphBuilder::activation(std::string_view module, OpKind kind, TensorId x,
                                   bool tanh_gelu) {
   const bool is_gated = kind == OpKind::kSwiglu || kind == OpKind::kGeglu;
+  attrs.draw = next_draw(module, OpKind::kDropout);
   OpAttrs attrs;
   attrs.tanh_gelu = tanh_gelu;
   const Shape& in = shape(x);
+std::int32_t GraphBuilder::next_draw(std::string_view module, OpKind kind) {
+  return num_draws_[{kind, std::string(module)}]++;
+}
+
   return add_op(module, kind, attrs, {x}, is_gated ? with_last(in, in.back() / 2) : in, compute_);
 }
 

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/graph/graph.h"
@@ -215,6 +217,7 @@ class GraphBuilder {
   TensorId norm_weight(const std::string& module, std::int64_t features,
                        double shift = 0);  // starts with 1 - shift, which is 1 or 0
   TensorId zero_bias(const std::string& module, std::int64_t features);
+  std::int32_t next_draw(std::string_view module, OpKind kind);
   /// The same of an op of images.
   TensorId add_image_op(std::string_view module, OpKind kind, const OpAttrs& attrs,
                         std::initializer_list<TensorId> inputs, const Shape& output, DType dtype);
@@ -242,3 +245,5 @@ class GraphBuilder {
 };
 
 }  // namespace trainyard
+  // Dropouts of a module, by kind; kept, since a module may be called in several layers.
+  std::map<std::pair<OpKind, std::string>, std::int32_t> num_draws_;

@@ -238,6 +238,7 @@ class KernelSelector {
     Op op = derived(add, OpKind::kBiasDropoutAdd);
     op.attrs.has_bias = true;
     op.attrs.rate = drops ? next.attrs.rate : 0;
+    op.attrs.draw = drops ? next.attrs.draw : 0;
     op.inputs = {linear.outputs[0], linear.inputs[2], residual};
     op.outputs = {add.outputs[0]};
     if (software_.saves_dropout_mask && drops) op.outputs.push_back(mask_of(add.outputs[0]));

@@ -65,6 +65,7 @@ void for_attributes(const Visit& visit) {
   visit("rotary", &OpAttrs::rotary);
   visit("scaling", &OpAttrs::rope_scaling);
   visit("unbiased", &OpAttrs::unbiased);
+  visit("draw", &OpAttrs::draw);
 }
 
 /// Parts of an op's line after its name, in order; all but the first start with a keyword.

@@ -14,7 +14,8 @@ constexpr double kLargestScale = 0x1p127;  // the next power of two is no float
 std::string training_state_json(const TrainingState& state) {
   return nlohmann::json{{"updates", state.updates},
                         {"loss_scale", state.loss_scale},
-                        {"good_steps", state.good_steps}}
+                        {"good_steps", state.good_steps},
+                        {"mask_rule", state.mask_rule}}
       .dump();
 }
 
@@ -34,6 +35,7 @@ TrainingState read_training_state(const CheckpointInfo& info, const std::string&
                                  shorten(*state.find("loss_scale")));
   }
   if (state.has("good_steps")) out.good_steps = state.integer("good_steps", 0, info.step);
+  out.mask_rule = state.has("mask_rule") ? state.integer("mask_rule", 1, kMaskRule) : 1;
   return out;
 }
 

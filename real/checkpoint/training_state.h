@@ -8,10 +8,14 @@
 
 namespace trainyard {
 
+/// How masks of dropouts are drawn. 1: those of one module are alike; 2: each has its own.
+inline constexpr std::int64_t kMaskRule = 2;
+
 struct TrainingState {
   std::int64_t updates = 0;  // steps that changed the weights
   double loss_scale = 1;
   std::int64_t good_steps = 0;  // since the scale changed last
+  std::int64_t mask_rule = kMaskRule;
 };
 
 std::string training_state_json(const TrainingState& state);

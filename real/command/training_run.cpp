@@ -19,6 +19,7 @@
 #include "real/checkpoint/hugging_face_weights.h"
 #include "real/checkpoint/onnx_weights.h"
 #include "real/checkpoint/resume_point.h"
+#include "real/checkpoint/training_state.h"
 #include "real/comm/gloo.h"
 #include "real/comm/rendezvous.h"
 #include "real/command/rank_watch.h"
@@ -40,6 +41,7 @@
 #include "real/train/run_checkpoint.h"
 #include "real/train/step_recorder.h"
 #include "system/files.h"
+#include "system/terminal.h"
 
 namespace trainyard {
 
@@ -155,8 +157,21 @@ class TrainingRank {
 
   void resume(RankTrainer& trainer) {
     const ResumePoint point = find_resume_point(checkpoint_folder(plan_), options_.resume_from);
-    load_checkpoint(open_to_resume(point, rank() == 0 ? Verify::kChecksums : Verify::kStructure),
-                    trainer);
+    const Checkpoint checkpoint =
+        open_to_resume(point, rank() == 0 ? Verify::kChecksums : Verify::kStructure);
+    load_checkpoint(checkpoint, trainer);
+    if (rank() == 0) say_what_changes(checkpoint);
+  }
+
+  void say_what_changes(const Checkpoint& checkpoint) const {
+    const auto has_several = [](const OpAttrs& attrs) { return attrs.draw > 0; };
+    const auto& attrs = plan_.program.attrs;
+    if (std::none_of(attrs.begin(), attrs.end(), has_several)) return;
+    const TrainingState state = read_training_state(checkpoint.info(), checkpoint.path(), {});
+    if (state.mask_rule == kMaskRule) return;
+    print_warnings(
+        {"the checkpoint is of an earlier version, in which the dropouts of a module had "
+         "one mask; each has its own from here on"});
   }
 
   /// Weights of another run, or published ones; optimizer state and position are a new run's.

@@ -141,7 +141,9 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     case OpKind::kDropout: {
       // Dropout of an attention's probabilities or of its output: heads tell them apart.
       const std::string what = plan.attrs->heads > 0 ? "attention_dropout" : "dropout";
-      plan.mask_key = philox_key(what, module, study.training.seed);
+      const std::int32_t draw = plan.attrs->draw;
+      const std::string which = draw > 0 ? module + ":" + std::to_string(draw) : module;
+      plan.mask_key = philox_key(what, which, study.training.seed);
       break;
     }
     case OpKind::kCrossEntropy: {

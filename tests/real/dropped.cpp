@@ -43,7 +43,8 @@ std::vector<DropoutSeen> dropouts_of(const std::string& yaml, const std::vector<
       const Program& program = executor.plan().program();
       const at::Tensor kept = result.ne(0).contiguous().view({-1});
       const bool* data = kept.const_data_ptr<bool>();
-      out.push_back({program.modules[op.module], program.attrs[op.attrs].heads > 0,
+      const OpAttrs& attrs = program.attrs[op.attrs];
+      out.push_back({program.modules[op.module], attrs.heads > 0, attrs.draw,
                      op.part != OpPart::kForward, executor.whereabouts().step, mb,
                      std::vector<bool>(data, data + kept.numel())});
     };

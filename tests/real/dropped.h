@@ -24,6 +24,7 @@ std::vector<double> dropped_ones(const DropoutTrial& trial);
 struct DropoutSeen {
   std::string module;
   bool of_attention = false;  // of its probabilities
+  int draw = 0;               // of the module's
   bool backward = false;
   std::int64_t step = 0;
   int microbatch = 0;

@@ -2,13 +2,18 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/checkpoint_writer.h"
+#include "real/checkpoint/host_file.h"
 #include "real/checkpoint/piece_runs.h"
+#include "tests/support/scratch_folder.h"
 
 namespace trainyard {
 
@@ -48,6 +53,17 @@ inline void write_checkpoint(const std::string& folder, const CheckpointInfo& in
         write_shard(folder, info.step, static_cast<std::int32_t>(rank), ranks[rank], values));
   }
   commit_checkpoint(folder, info, shards, keep);
+}
+
+/// Changes index.json of a checkpoint; its checksum is made to fit again.
+inline void edit_index(const std::string& file,
+                       const std::function<void(nlohmann::json&)>& change) {
+  nlohmann::json index = nlohmann::json::parse(read_text(file));
+  change(index);
+  index.erase("sha256");
+  const std::string text = index.dump();
+  index["sha256"] = sha256_hex(std::as_bytes(std::span(text)));
+  write_text(file, index.dump());
 }
 
 inline std::vector<float> read_floats(const Checkpoint& checkpoint, const Piece& piece) {

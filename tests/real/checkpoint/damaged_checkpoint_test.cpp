@@ -38,12 +38,7 @@ class Subject {
 
   /// Changes index.json; its checksum is made to fit again.
   void edit_index(const std::function<void(json&)>& change) const {
-    json index = json::parse(read_text(path("index.json")));
-    change(index);
-    index.erase("sha256");
-    const std::string text = index.dump();
-    index["sha256"] = sha256_hex(std::as_bytes(std::span(text)));
-    write_text(path("index.json"), index.dump());
+    trainyard::edit_index(path("index.json"), change);
   }
 
   /// Replaces a shard's file; size and checksum in index.json are made to fit again.
@@ -363,6 +358,8 @@ TEST_CASE("damage: a run's state of other types, under a checksum that fits") {
   };
   CHECK(error_of_state(training_state_json({90, 1024, 7})) == "none");
   CHECK(error_of_state(R"({"updates": 90})") == "none");  // earlier versions say no more
+  CHECK(error_of_state(R"({"updates": 90, "mask_rule": 3})") ==
+        "index.json: state.mask_rule: expected at most 2, got 3");
   CHECK(error_of_state("{}") ==
         "index.json: state.updates: missing: the state is not that of a training run");
   CHECK(error_of_state(R"({"updates": "ninety"})") ==

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/real/dropped.h"
@@ -109,6 +110,26 @@ TEST_CASE(
         REQUIRE(std::abs(alike(one->second, other->second) - 0.625) < 0.16);
       }
     }
+  }
+}
+
+TEST_CASE("dropouts of one module draw masks that know nothing of each other") {
+  // An MLP of a vit drops out what its activation and what its second layer make, here of one size.
+  const std::string text =
+      "model: {family: vit, layers: 1, hidden: 64, ffn: 64, heads: 2, image_size: 8, patch_size: "
+      "4, "
+      "classes: 5}\ncluster: {preset: local, ranks: 1}\n"
+      "training: {global_batch: 4, microbatch: 2, precision: fp32, dropout: 0.25}\n"
+      "data: {path: generated}\n";
+  std::map<std::pair<int, int>, std::vector<bool>> masks;  // [draw, microbatch]
+  for (const DropoutSeen& seen : dropouts_of(text, {}, 1)) {
+    if (seen.module == "encoder.layers.0.mlp" && !seen.backward)
+      masks.emplace(std::pair(seen.draw, seen.microbatch), seen.kept);
+  }
+  REQUIRE(masks.size() == 4);
+  for (int microbatch = 0; microbatch < 2; ++microbatch) {
+    // 2 x 5 x 64 elements; 5 deviations are 5 sqrt(0.625 x 0.375 / 640).
+    CHECK(std::abs(alike(masks.at({0, microbatch}), masks.at({1, microbatch})) - 0.625) < 0.096);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "real/checkpoint/checkpoint.h"
+#include "tests/real/checkpoint/checkpoint_fixture.h"
 #include "tests/real/run/same_training.h"
 #include "tests/real/run/training_folder.h"
 
@@ -140,6 +141,25 @@ TEST_CASE("a resumed run that fails leaves what the run had in its folder") {
   CHECK(nlohmann::json::parse(other.out).at("error").at("exit") == 2);
   CHECK(read_text(folder.path("run") + "/study.resolved.yaml") == plan);
   CHECK(read_text(folder.path("run") + "/program.txt") == program);
+}
+
+TEST_CASE("a run of before dropouts had masks of their own is warned when it goes on") {
+  const TrainingFolder folder;
+  const std::string run = "--out " + folder.path("run") +
+                          " --set 'model={family: vit, layers: 1, hidden: 16, heads: 2, "
+                          "image_size: 8, patch_size: 4, classes: 4}' --set data.path=generated";
+  REQUIRE(folder.train("--steps 2 " + run).exit == 0);
+  const Answer same = folder.train("--steps 4 --resume " + run);
+  CHECK(same.exit == 0);
+  CHECK(same.err.find("mask") == std::string::npos);
+  edit_index(folder.path("run") + "/checkpoints/step-00000004/index.json",
+             [](nlohmann::json& index) { index["state"].erase("mask_rule"); });
+  const Answer before = folder.train("--steps 6 --resume " + run);
+  CAPTURE(before.err);
+  CHECK(before.exit == 0);
+  CHECK(
+      before.err.find("warning: the checkpoint is of an earlier version, in which the dropouts of "
+                      "a module had one mask") != std::string::npos);
 }
 
 }  // namespace trainyard
