@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "models/parameter_forms.h"
+
 namespace trainyard {
 
 namespace {
@@ -107,6 +109,35 @@ AttentionShape shape_of(const ModelBuilder& m, const SelfAttention& how) {
   return shape;
 }
 
+/// As torchvision's MultiheadAttention starts: as one weight of three outputs.
+ParameterForm query_key_value_form(const ModelConfig& config) {
+  auto [q, k, v] = query_key_value_deviation(config);
+  ParameterForm form;
+  if (config.family == Family::kVit) {
+    form = xavier_uniform(config.hidden, 3 * config.hidden);
+    q = k = v = static_cast<float>(form.deviation);
+  }
+  const std::int64_t kv_width = config.kv_heads * config.head_dim;
+  form.parts = {{"q", config.heads * config.head_dim, q}, {"k", kv_width, k}, {"v", kv_width, v}};
+  return form;
+}
+
+ParameterForm attention_output_form(const ModelConfig& config) {
+  const std::int64_t width = config.heads * config.head_dim;
+  if (config.family != Family::kVit) return {.deviation = output_deviation(config, width)};
+  ParameterForm form = uniform_by_fan_in(width);
+  form.bias = Init::kZeros;
+  return form;
+}
+
+/// Both weights of torchvision's MLP start alike.
+ParameterForm vit_mlp_form(const ModelConfig& config) {
+  ParameterForm form = xavier_uniform(config.hidden, config.ffn);
+  form.bias = Init::kNormal;
+  form.bias_deviation = 1e-6;
+  return form;
+}
+
 }  // namespace
 
 TensorId self_attention(ModelBuilder& m, const std::string& module, TensorId x,
@@ -114,18 +145,13 @@ TensorId self_attention(ModelBuilder& m, const std::string& module, TensorId x,
   const ModelConfig& config = m.config;
   const AttentionShape shape = shape_of(m, how);
   const std::int64_t qkv_width = (config.heads + 2 * config.kv_heads) * config.head_dim;
-  const std::int64_t kv_width = config.kv_heads * config.head_dim;
-  const auto [q, k, v] = query_key_value_deviation(config);
-  TensorId qkv = m.graph.linear(
-      module + ".qkv", x, qkv_width, config.qkv_bias, SplitHint::kColumn,
-      {.parts = {
-           {"q", config.heads * config.head_dim, q}, {"k", kv_width, k}, {"v", kv_width, v}}});
+  TensorId qkv = m.graph.linear(module + ".qkv", x, qkv_width, config.qkv_bias, SplitHint::kColumn,
+                                query_key_value_form(config));
   if (config.head_norm) qkv = m.graph.head_norm(module, qkv, shape);
   if (is_rotary(config)) qkv = m.graph.rope(module, qkv, shape);
   const TensorId context = m.graph.attention(module, qkv, shape, how.mask, how.bias);
   return m.graph.linear(module + ".proj", context, config.hidden, config.linear_bias,
-                        SplitHint::kRow,
-                        {.deviation = output_deviation(config, config.heads * config.head_dim)});
+                        SplitHint::kRow, attention_output_form(config));
 }
 
 TensorId mlp(ModelBuilder& m, const std::string& module, TensorId x, double inner_dropout) {
@@ -133,16 +159,17 @@ TensorId mlp(ModelBuilder& m, const std::string& module, TensorId x, double inne
   const ActivationOp op = activation_op(config.activation);
   const std::string up = op.gated ? ".gate_up" : ".fc1";
   const std::string down = op.gated ? ".down" : ".fc2";
-  const double deviation = input_deviation(config);
-  const auto narrow = static_cast<float>(deviation);
-  ParameterForm form{.deviation = deviation};
+  const bool is_vit = config.family == Family::kVit;
+  ParameterForm form =
+      is_vit ? vit_mlp_form(config) : ParameterForm{.deviation = input_deviation(config)};
+  const auto narrow = static_cast<float>(form.deviation);
   if (op.gated) form.parts = {{"gate", config.ffn, narrow}, {"up", config.ffn, narrow}};
   TensorId h = m.graph.linear(module + up, x, op.gated ? 2 * config.ffn : config.ffn,
                               config.linear_bias, SplitHint::kColumn, form);
   h = m.graph.activation(module, op.kind, h, op.tanh_gelu);
   h = m.graph.dropout(module, h, inner_dropout);
-  return m.graph.linear(module + down, h, config.hidden, config.linear_bias, SplitHint::kRow,
-                        {.deviation = output_deviation(config, config.ffn)});
+  if (!is_vit) form = {.deviation = output_deviation(config, config.ffn)};
+  return m.graph.linear(module + down, h, config.hidden, config.linear_bias, SplitHint::kRow, form);
 }
 
 TensorId add_residual(ModelBuilder& m, const std::string& layer, const std::string& module,

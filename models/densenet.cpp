@@ -2,10 +2,10 @@
 // and adds its channels; between stages a transition halves channels and image (Huang et al. 2016,
 // arXiv:1608.06993; torchvision's DenseNet of growth 32). A layer is one dense layer; a transition
 // goes with the layer before it.
-#include <cmath>
 
 #include "models/families.h"
 #include "models/image_blocks.h"
+#include "models/parameter_forms.h"
 
 namespace trainyard {
 
@@ -53,8 +53,9 @@ Graph build_densenet(const ModelConfig& config, const BuildOptions& options) {
   m.graph.set_layer(-1);
   x = norm_relu(m, "final_norm", x);
   x = global_mean(m, "pool", x);
-  const double deviation = linear_deviation(m.graph.shape(x)[1]);
-  return m.graph.finish(classification_loss(m, x, {.deviation = deviation}));
+  ParameterForm form = uniform_by_fan_in(m.graph.shape(x)[1]);
+  form.bias = Init::kZeros;
+  return m.graph.finish(classification_loss(m, x, form));
 }
 
 }  // namespace trainyard

@@ -1,6 +1,6 @@
 #include "models/image_blocks.h"
 
-#include <cmath>
+#include "models/parameter_forms.h"
 
 namespace trainyard {
 
@@ -15,11 +15,10 @@ TensorId convolution(ModelBuilder& m, const std::string& module, TensorId x, std
                      std::int32_t window, std::int32_t stride, Fan fan) {
   const std::int32_t padding = window / 2;
   const std::int64_t channels = fan == Fan::kIn ? m.graph.shape(x)[1] : out;
-  const auto elements = static_cast<double>(channels * window * window);
   return m.graph.conv2d(
       module, x, out,
       {.window = {window, window}, .stride = {stride, stride}, .padding = {padding, padding}},
-      {.deviation = std::sqrt(2 / elements)});
+      kaiming_normal(channels * window * window));
 }
 
 TensorId batch_norm(ModelBuilder& m, const std::string& module, TensorId x) {
@@ -45,10 +44,6 @@ TensorId classification_loss(ModelBuilder& m, TensorId x, const ParameterForm& f
   m.graph.set_head(false);
   const TensorId labels = m.graph.input("labels", {m.options.microbatch}, DType::kInt64);
   return m.graph.cross_entropy("loss", logits, labels);
-}
-
-double linear_deviation(std::int64_t features) {
-  return 1 / std::sqrt(3 * static_cast<double>(features));
 }
 
 }  // namespace trainyard

@@ -13,8 +13,7 @@ TensorId image_input(ModelBuilder& m);
 /// Whose size a weight's initial values go by: of what it reads, or of what it makes.
 enum class Fan : std::uint8_t { kIn, kOut };
 
-/// A convolution without bias whose weights start as He et al. 2015 (arXiv:1502.01852) have it for
-/// ReLUs: deviation sqrt(2 / fan).
+/// A convolution without bias whose weights start as kaiming_normal() has them.
 TensorId convolution(ModelBuilder& m, const std::string& module, TensorId x, std::int64_t out,
                      std::int32_t window, std::int32_t stride, Fan fan);
 
@@ -29,8 +28,5 @@ TensorId global_mean(ModelBuilder& m, const std::string& module, TensorId x);
 /// Loss of x [B, features] against the input `labels` [B], through a linear layer `head` of the
 /// training head.
 TensorId classification_loss(ModelBuilder& m, TensorId x, const ParameterForm& form = {});
-
-/// LibTorch's linear layers start uniform in +-1 / sqrt(features); of that the deviation.
-double linear_deviation(std::int64_t features);
 
 }  // namespace trainyard

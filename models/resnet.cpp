@@ -3,6 +3,7 @@
 // torchvision's ResNet, whose bottlenecks stride in the 3 x 3 convolution). A layer is one block.
 #include "models/families.h"
 #include "models/image_blocks.h"
+#include "models/parameter_forms.h"
 
 namespace trainyard {
 
@@ -76,8 +77,7 @@ Graph build_resnet(const ModelConfig& config, const BuildOptions& options) {
   }
   m.graph.set_layer(-1);
   x = global_mean(m, "pool", x);
-  const double deviation = linear_deviation(m.graph.shape(x)[1]);
-  return m.graph.finish(classification_loss(m, x, {.deviation = deviation}));
+  return m.graph.finish(classification_loss(m, x, uniform_by_fan_in(m.graph.shape(x)[1])));
 }
 
 }  // namespace trainyard

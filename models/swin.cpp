@@ -13,6 +13,7 @@
 
 #include "models/families.h"
 #include "models/image_blocks.h"
+#include "models/parameter_forms.h"
 
 namespace trainyard {
 
@@ -193,7 +194,7 @@ TensorId patch_embedding(ModelBuilder& m) {
   const auto patch = static_cast<std::int32_t>(config.patch_size);
   TensorId x = m.graph.conv2d("embedding.patches", image_input(m), config.hidden,
                               {.window = {patch, patch}, .stride = {patch, patch}, .bias = true},
-                              {.deviation = linear_deviation(config.channels * patch * patch)});
+                              uniform_by_fan_in(config.channels * patch * patch));
   x = m.graph.permute("embedding.patches", x, {0, 2, 3, 1});
   return m.graph.dropout("embedding", m.graph.layer_norm("embedding.norm", x), m.options.dropout);
 }

@@ -3,12 +3,12 @@
 // a class (Ronneberger et al. 2015, arXiv:1505.04597). Convolutions keep the image's size and are
 // normalised over groups of channels (Wu and He 2018, arXiv:1803.08494), so that no sample depends
 // on others. A layer is one level: down, the lowest, up.
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "models/families.h"
 #include "models/image_blocks.h"
+#include "models/parameter_forms.h"
 
 namespace trainyard {
 
@@ -28,10 +28,10 @@ TensorId double_convolution(ModelBuilder& m, const std::string& module, TensorId
 /// To twice the size and `out` channels, beside what the way down has made of that size.
 TensorId joined_with(ModelBuilder& m, const std::string& module, TensorId x, TensorId skip,
                      std::int64_t out) {
-  const double fan_in = static_cast<double>(m.graph.shape(x)[1]);  // a window for each pixel
+  const std::int64_t fan_in = m.graph.shape(x)[1];  // a window for each pixel
   x = m.graph.conv_transpose2d(module + ".up", x, out,
                                {.window = {2, 2}, .stride = {2, 2}, .bias = true}, {},
-                               {.deviation = std::sqrt(1 / fan_in)});
+                               lecun_normal(fan_in));
   const TensorId both[] = {skip, x};
   return m.graph.concat(module, both, 1);
 }
@@ -40,9 +40,8 @@ TensorId joined_with(ModelBuilder& m, const std::string& module, TensorId x, Ten
 TensorId pixel_loss(ModelBuilder& m, TensorId x) {
   const Shape image = m.graph.shape(x);
   m.graph.set_head(true);
-  const double deviation = std::sqrt(1 / static_cast<double>(image[1]));
   x = m.graph.conv2d("head", x, m.config.classes, {.window = {1, 1}, .bias = true},
-                     {.deviation = deviation});
+                     lecun_normal(image[1]));
   m.graph.set_head(false);
   const TensorId logits = m.graph.permute("head", x, {0, 2, 3, 1});
   const TensorId labels = m.graph.input("labels", {image[0], image[2], image[3]}, DType::kInt64);

@@ -2,10 +2,10 @@
 // three linear layers (Simonyan and Zisserman 2014, arXiv:1409.1556; torchvision's VGG without
 // batch norm). A layer is one convolution; pools go with the convolution before them.
 #include <algorithm>
-#include <cmath>
 
 #include "models/families.h"
 #include "models/image_blocks.h"
+#include "models/parameter_forms.h"
 
 namespace trainyard {
 
@@ -17,9 +17,8 @@ constexpr std::int32_t kMap = 7;            // the image that it reads, where la
 constexpr double kLinearDeviation = 0.01;
 
 TensorId vgg_convolution(ModelBuilder& m, const std::string& module, TensorId x, std::int64_t out) {
-  const double fan_out = static_cast<double>(out * 9);
   x = m.graph.conv2d(module, x, out, {.window = {3, 3}, .padding = {1, 1}, .bias = true},
-                     {.deviation = std::sqrt(2 / fan_out)});
+                     kaiming_normal(out * 9));
   return relu(m, module, x);
 }
 

@@ -1,10 +1,10 @@
 // Vision transformer: patches of an image as tokens behind a class token, a pre-LN encoder, and a
 // classifier over the class token (Dosovitskiy et al. 2020, arXiv:2010.11929; torchvision's
 // VisionTransformer).
-#include <cmath>
 
 #include "models/families.h"
 #include "models/image_blocks.h"
+#include "models/parameter_forms.h"
 
 namespace trainyard {
 
@@ -14,10 +14,9 @@ namespace {
 TensorId vit_embedding(ModelBuilder& m) {
   const ModelConfig& config = m.config;
   const auto patch = static_cast<std::int32_t>(config.patch_size);
-  const double fan_in = static_cast<double>(config.channels * patch * patch);
   TensorId x = m.graph.conv2d("embedding.patches", image_input(m), config.hidden,
                               {.window = {patch, patch}, .stride = {patch, patch}, .bias = true},
-                              {.deviation = std::sqrt(1 / fan_in)});
+                              lecun_normal(config.channels * patch * patch));
   const Shape grid = m.graph.shape(x);
   x = m.graph.view("embedding.patches", x, {grid[0], grid[1], grid[2] * grid[3]});
   x = m.graph.permute("embedding.patches", x, {0, 2, 1});

@@ -185,11 +185,14 @@ struct Tensor {
 struct ParameterPart {
   const char* name = "";    // replaces the last component of the module's path: "q"
   std::int64_t rows = 0;    // global
-  float deviation = 0.02F;  // of its normal initial values
+  float deviation = 0.02F;  // of its initial values
 };
 
-/// Initial values.
-enum class Init : std::uint8_t { kNormal, kZeros, kOnes };
+/// Initial values: draws of mean 0 and a standard deviation, or a number. Those that are named for
+/// their deviation come down to these: Kaiming's is sqrt(2 / fan), Xavier's sqrt(2 / (in + out)),
+/// PyTorch's of linear layers and convolutions 1 / sqrt(3 fan in), uniform. A normal that is
+/// truncated at 2, as PyTorch's is by default, is the normal: 0.02 never comes near.
+enum class Init : std::uint8_t { kNormal, kUniform, kZeros, kOnes };
 
 struct Parameter {
   std::string name;  // "decoder.layers.3.mlp.fc1.weight"
@@ -201,7 +204,7 @@ struct Parameter {
   bool head = false;  // belongs to the training head, not to the base model
   bool decay = true;  // weight decay applies (not to biases and norms)
   Init init = Init::kNormal;
-  float deviation = 0.02F;                                 // kNormal, where there are no parts
+  float deviation = 0.02F;                                 // of draws, where there are no parts
   boost::container::small_vector<ParameterPart, 3> parts;  // empty: one weight
   SpecId used;  // set by sharding: what its ops read; its gradient has the dual
 };

@@ -109,8 +109,7 @@ TensorId GraphBuilder::linear(std::string_view module, TensorId x, std::int64_t 
   if (bias) {
     // Split by input features, every rank holds a partial sum of all outputs: the bias stays whole.
     const SplitHint bias_split = split == SplitHint::kRow ? SplitHint::kNone : split;
-    b = parameter(name + ".bias", {out}, bias_split, /*decay=*/false, 0,
-                  {.init = Init::kZeros, .parts = form.parts});
+    b = add_bias(name, out, form, bias_split);
   }
   count_product(x, out);
   OpAttrs attrs;
@@ -159,8 +158,14 @@ TensorId GraphBuilder::norm_weight(const std::string& module, std::int64_t featu
 }
 
 TensorId GraphBuilder::zero_bias(const std::string& module, std::int64_t features) {
-  return parameter(module + ".bias", {features}, SplitHint::kNone, /*decay=*/false, 0,
-                   {.init = Init::kZeros});
+  return add_bias(module, features, {});
+}
+
+TensorId GraphBuilder::add_bias(const std::string& module, std::int64_t features,
+                                const ParameterForm& form, SplitHint split) {
+  ParameterForm own{.init = form.bias, .deviation = form.bias_deviation, .parts = form.parts};
+  for (ParameterPart& part : own.parts) part.deviation = static_cast<float>(form.bias_deviation);
+  return parameter(module + ".bias", {features}, split, /*decay=*/false, 0, own);
 }
 
 void GraphBuilder::add_saved_result(std::string name, const Shape& shape, DType dtype) {

@@ -52,8 +52,10 @@ struct WeightAndBias {
 /// How a parameter starts, and what it consists of.
 struct ParameterForm {
   Init init = Init::kNormal;
-  double deviation = 0.02;                                      // of kNormal
+  double deviation = 0.02;                                      // of draws
   boost::container::small_vector<ParameterPart, 3> parts = {};  // of a fused weight
+  Init bias = Init::kZeros;  // of the weight's bias, where it has one
+  double bias_deviation = 0;
 };
 
 class GraphBuilder {
@@ -217,6 +219,9 @@ class GraphBuilder {
   TensorId norm_weight(const std::string& module, std::int64_t features,
                        double shift = 0);  // starts with 1 - shift, which is 1 or 0
   TensorId zero_bias(const std::string& module, std::int64_t features);
+  /// The bias of a weight of this form.
+  TensorId add_bias(const std::string& module, std::int64_t features, const ParameterForm& form,
+                    SplitHint split = SplitHint::kNone);
   std::int32_t next_draw(std::string_view module, OpKind kind);
   /// The same of an op of images.
   TensorId add_image_op(std::string_view module, OpKind kind, const OpAttrs& attrs,

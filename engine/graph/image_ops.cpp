@@ -52,7 +52,7 @@ TensorId GraphBuilder::conv2d(std::string_view module, TensorId x, std::int64_t 
   const TensorId w = parameter(
       name + ".weight", {out, std::max<std::int64_t>(1, channels), window.height, window.width},
       SplitHint::kNone, /*decay=*/true, 0, form);
-  return conv2d(module, x, {w, convolution.bias ? zero_bias(name, out) : TensorId(kNoIndex)},
+  return conv2d(module, x, {w, convolution.bias ? add_bias(name, out, form) : TensorId(kNoIndex)},
                 convolution);
 }
 
@@ -83,7 +83,7 @@ TensorId GraphBuilder::conv_transpose2d(std::string_view module, TensorId x, std
   const std::int64_t each = out / groups;
   const TensorId w = parameter(name + ".weight", {channels, each, window.height, window.width},
                                SplitHint::kNone, /*decay=*/true, 0, form);
-  const TensorId b = convolution.bias ? zero_bias(name, out) : TensorId(kNoIndex);
+  const TensorId b = convolution.bias ? add_bias(name, out, form) : TensorId(kNoIndex);
   return conv_transpose2d(module, x, {w, b}, convolution, extra);
 }
 

@@ -1,8 +1,8 @@
 // Which initializers of an ONNX model are parameters, and how they start.
 #include <algorithm>
-#include <cmath>
 
 #include "models/onnx/importer.h"
+#include "models/parameter_forms.h"
 
 namespace trainyard {
 
@@ -148,11 +148,10 @@ TensorId OnnxImporter::parameter(int index, bool transposed) {
   const Use& use = uses_[index];
   Shape shape = graph_shape(tensor.dims);
   if (transposed) std::reverse(shape.begin(), shape.end());
-  ParameterForm form;
+  // As PyTorch's modules start, but for tables, which are as transformers' are, and biases.
+  ParameterForm form = use.fan_in > 0 ? uniform_by_fan_in(use.fan_in) : ParameterForm();
   if (use.scales) form.init = Init::kOnes;
   if (use.adds && !use.scales) form.init = Init::kZeros;
-  // As PyTorch's modules start, but for tables, which are as transformers' are.
-  if (use.fan_in > 0) form.deviation = 1 / std::sqrt(3 * static_cast<double>(use.fan_in));
   const bool decay = shape.size() > 1 && !use.scales && !use.adds;
   const std::string name = parameter_name(index);
   const TensorId id = graph_.parameter(name, shape, SplitHint::kNone, decay, 0, form);

@@ -16,8 +16,10 @@ namespace trainyard {
 PhiloxKey philox_key(std::string_view purpose, std::string_view name, std::int64_t seed);
 
 /// Elements [begin, begin + out.size()) of the weight, counted in row-major order of its global
-/// form. Normal by Box and Muller's method from pairs of Philox words, rounded to fp32.
-void fill_normal(PhiloxKey key, std::int64_t begin, float deviation, std::span<float> out);
+/// form: kUniform, or kNormal by Box and Muller's method from pairs of Philox words, of mean 0 and
+/// `deviation`, rounded to fp32.
+void fill_draws(Init init, PhiloxKey key, std::int64_t begin, float deviation,
+                std::span<float> out);
 
 /// Row `row` (0 .. rows - 1) of the piece.
 void fill_initial_row(const WeightPiece& piece, PhiloxKey key, std::int64_t row,

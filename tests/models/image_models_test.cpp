@@ -1,6 +1,7 @@
 // Families of images hold the parameters and do the multiplications of torchvision's models.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -187,6 +188,52 @@ TEST_CASE("every depth and many sizes of images build well-formed graphs") {
         CHECK(graph.num_layers == config.layers);
       }
     }
+  }
+}
+
+TEST_CASE("weights of images start as torchvision's") {
+  // Uniform over +- b: deviation b / sqrt(3).
+  struct Start {
+    const char *preset, *parameter;
+    Init init;
+    double deviation;
+  };
+  const Start start = GENERATE(values<Start>({
+      // kaiming_normal_(mode fan_out): sqrt(2 / (64 x 9)).
+      {"resnet18", "layers.0.conv_1.weight", Init::kNormal, std::sqrt(2.0 / 576)},
+      {"resnet18", "head.weight", Init::kUniform, 1 / std::sqrt(3 * 512.0)},  // nn.Linear's
+      {"resnet18", "head.bias", Init::kUniform, 1 / std::sqrt(3 * 512.0)},
+      {"densenet121", "head.weight", Init::kUniform, 1 / std::sqrt(3 * 1024.0)},
+      {"densenet121", "head.bias", Init::kZeros, 0},
+      {"vgg16", "head.weight", Init::kNormal, 0.01},
+      {"vgg16", "head.bias", Init::kZeros, 0},
+      // trunc_normal_(sqrt(1 / fan in)) of 3 x 16 x 16 numbers.
+      {"vit-b-16", "embedding.patches.weight", Init::kNormal, std::sqrt(1.0 / 768)},
+      {"vit-b-16", "embedding.patches.bias", Init::kZeros, 0},
+      // xavier_uniform_ of in_proj_weight [3 x 768, 768].
+      {"vit-b-16", "encoder.layers.0.attention.qkv.weight", Init::kUniform, std::sqrt(2.0 / 3072)},
+      {"vit-b-16", "encoder.layers.0.attention.qkv.bias", Init::kZeros, 0},
+      {"vit-b-16", "encoder.layers.0.attention.proj.weight", Init::kUniform,
+       1 / std::sqrt(3 * 768.0)},
+      {"vit-b-16", "encoder.layers.0.attention.proj.bias", Init::kZeros, 0},
+      {"vit-b-16", "encoder.layers.0.mlp.fc1.weight", Init::kUniform, std::sqrt(2.0 / 3840)},
+      {"vit-b-16", "encoder.layers.0.mlp.fc2.bias", Init::kNormal, 1e-6},
+      {"vit-b-16", "head.weight", Init::kZeros, 0},
+      // nn.Conv2d's, of 3 x 4 x 4 numbers.
+      {"swin-t", "embedding.patches.weight", Init::kUniform, 1 / std::sqrt(3 * 48.0)},
+      {"swin-t", "embedding.patches.bias", Init::kUniform, 1 / std::sqrt(3 * 48.0)},
+      {"swin-t", "layers.0.mlp.fc1.weight", Init::kNormal, 0.02},
+  }));
+  CAPTURE(start.preset, start.parameter);
+  const Graph graph = build_model(find_model_preset(start.preset)->config, {.microbatch = 1});
+  const auto found = std::find_if(graph.parameters.begin(), graph.parameters.end(),
+                                  [&](const Parameter& p) { return p.name == start.parameter; });
+  REQUIRE(found != graph.parameters.end());
+  CHECK(found->init == start.init);
+  if (start.deviation > 0) {
+    const double deviation =
+        found->parts.empty() ? found->deviation : found->parts.front().deviation;
+    CHECK(deviation == Approx(start.deviation).epsilon(1e-6));
   }
 }
 

@@ -130,10 +130,11 @@ TEST_CASE("over all ranks every element of every weight is owned once") {
   }
 }
 
-TEST_CASE("initial values are normal, and functions of seed, name and element alone") {
+TEST_CASE("initial values are draws, and functions of seed, name and element alone") {
+  const Init init = GENERATE(Init::kNormal, Init::kUniform);
   const PhiloxKey key = philox_key("weight", "w", 1);
   std::vector<float> all(20000);
-  fill_normal(key, 0, 0.02F, all);
+  fill_draws(init, key, 0, 0.02F, all);
   double sum = 0, squares = 0;
   for (const float x : all) sum += x, squares += double{x} * x;
   // The mean of n draws scatters by deviation / sqrt(n), the variance by sqrt(2 / n) of itself: 4
@@ -141,13 +142,18 @@ TEST_CASE("initial values are normal, and functions of seed, name and element al
   const auto n = static_cast<double>(all.size());
   CHECK(std::abs(sum / n) < 4 * 0.02 / std::sqrt(n));
   CHECK(squares / n == Approx(0.0004).epsilon(4 * std::sqrt(2 / n)));
+  // Uniform numbers deviate by their bound / sqrt(3), and of 20,000 some are within 1 % of it.
+  const float largest = std::abs(*std::max_element(all.begin(), all.end()));
+  const double bound = 0.02 * std::sqrt(3.0);
+  CHECK((largest <= bound) == (init == Init::kUniform));
+  CHECK(largest > 0.99 * bound);
   for (const std::int64_t begin : {1, 2, 3, 4, 1001}) {
     std::vector<float> part(37);
-    fill_normal(key, begin, 0.02F, part);
+    fill_draws(init, key, begin, 0.02F, part);
     CHECK(std::equal(part.begin(), part.end(), all.begin() + begin));
   }
   std::vector<float> other(20000);
-  fill_normal(philox_key("weight", "w", 2), 0, 0.02F, other);
+  fill_draws(init, philox_key("weight", "w", 2), 0, 0.02F, other);
   CHECK(other != all);
   CHECK(philox_key("weight", "v", 1) != key);
   CHECK(philox_key("dropout", "w", 1) != key);
