@@ -23,7 +23,8 @@ TensorId convolution(ModelBuilder& m, const std::string& module, TensorId x, std
 
 TensorId batch_norm(ModelBuilder& m, const std::string& module, TensorId x) {
   const bool all = m.config.batch_norm == BatchNorm::kSynchronised;
-  return m.graph.batch_norm(module, x, all ? 0 : m.options.microbatch);
+  constexpr double kMomentum = 0.1;  // PyTorch's
+  return m.graph.batch_norm(module, x, all ? 0 : m.options.microbatch, kMomentum);
 }
 
 TensorId relu(ModelBuilder& m, const std::string& module, TensorId x) {

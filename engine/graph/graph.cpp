@@ -276,6 +276,7 @@ Graph without_ops(const Graph& graph) {
 ParameterCount count_parameters(const Graph& graph) {
   ParameterCount count;
   for (const Parameter& parameter : graph.parameters) {
+    if (parameter.momentum > 0) continue;
     const std::int64_t size = num_elements(parameter.shape);
     if (!parameter.head) count.base += size;
     if (parameter.tensor != kNoIndex) count.with_head += size;

@@ -143,6 +143,8 @@ struct OpAttrs {
   RopeScaling rope_scaling{};  // rope
   bool unbiased = false;       // layer_norm: adds no bias
   std::int32_t draw = 0;       // dropouts: which of its module's masks
+  float momentum = 0;          // average, batch norms: what running averages take of a microbatch;
+                               // of a norm they lie behind weight and bias; 0: it has none
   friend bool operator==(const OpAttrs&, const OpAttrs&) = default;
 };
 
@@ -201,8 +203,11 @@ struct Parameter {
   TensorId tensor =
       kNoIndex;  // kNoIndex: counted but not trained (BERT's pooler without next-sentence head)
   SplitHint split = SplitHint::kNone;
-  bool head = false;  // belongs to the training head, not to the base model
-  bool decay = true;  // weight decay applies (not to biases and norms)
+  bool head = false;   // belongs to the training head, not to the base model
+  bool decay = true;   // weight decay applies (not to biases and norms)
+  float momentum = 0;  // above 0: no weight, but a running average, to which each microbatch adds
+                       // so much of what the ops that read it saw; their backward adds that up in
+                       // place of a gradient
   Init init = Init::kNormal;
   float deviation = 0.02F;                                 // of draws, where there are no parts
   boost::container::small_vector<ParameterPart, 3> parts;  // empty: one weight

@@ -69,6 +69,7 @@ TensorId GraphBuilder::parameter(std::string_view name, const Shape& shape, Spli
   parameter.split = split;
   parameter.head = head_;
   parameter.decay = decay;
+  parameter.momentum = static_cast<float>(form.momentum);
   parameter.init = form.init;
   parameter.deviation = static_cast<float>(form.deviation);
   parameter.parts = form.parts;
@@ -211,13 +212,13 @@ TensorId GraphBuilder::attention_op(std::string_view module, TensorId q, TensorI
   attrs.has_mask = mask != kNoIndex;
   attrs.has_bias = bias != kNoIndex;
   attrs.rate = static_cast<float>(attention.dropout);
+  if (attrs.rate > 0) attrs.draw = next_draw(module, OpKind::kAttention);
   const double root = attention.scaled ? std::sqrt(attention.head_dim) : 1;
   attrs.scale = static_cast<float>(1.0 / (root * attention.divisor));
   // A window as long as the keys hides none of them.
   const std::int64_t key_length = shape(kv == kNoIndex ? q : kv)[1];
   if (attention.attended < key_length)
     attrs.attended = static_cast<std::int32_t>(attention.attended);
-  if (attrs.rate > 0) attrs.draw = next_draw(module, OpKind::kAttention);
   attrs.softcap = static_cast<float>(attention.softcap);
   attrs.alibi = static_cast<float>(attention.alibi);
 
@@ -270,20 +271,20 @@ TensorId GraphBuilder::dropout(std::string_view module, TensorId x, double rate)
   if (rate == 0) return x;
   OpAttrs attrs;
   attrs.rate = static_cast<float>(rate);
+  attrs.draw = next_draw(module, OpKind::kDropout);
   return add_op(module, OpKind::kDropout, attrs, {x}, shape(x), compute_);
+}
+
+std::int32_t GraphBuilder::next_draw(std::string_view module, OpKind kind) {
+  return num_draws_[{kind, std::string(module)}]++;
 }
 
 TensorId GraphBuilder::activation(std::string_view module, OpKind kind, TensorId x,
                                   bool tanh_gelu) {
   const bool is_gated = kind == OpKind::kSwiglu || kind == OpKind::kGeglu;
-  attrs.draw = next_draw(module, OpKind::kDropout);
   OpAttrs attrs;
   attrs.tanh_gelu = tanh_gelu;
   const Shape& in = shape(x);
-std::int32_t GraphBuilder::next_draw(std::string_view module, OpKind kind) {
-  return num_draws_[{kind, std::string(module)}]++;
-}
-
   return add_op(module, kind, attrs, {x}, is_gated ? with_last(in, in.back() / 2) : in, compute_);
 }
 

@@ -40,6 +40,13 @@ struct ConvolutionShape {
   bool bias = false;
 };
 
+/// Running mean and variance of a batch norm's channels: after each microbatch they are less by
+/// `momentum` of themselves, and more by as much of the microbatch's mean and unbiased variance.
+struct RunningMoments {
+  TensorId mean = kNoIndex, variance = kNoIndex;
+  double momentum = 0;
+};
+
 struct PoolShape {
   HeightWidth window{}, stride{}, padding{};
 };
@@ -56,6 +63,7 @@ struct ParameterForm {
   boost::container::small_vector<ParameterPart, 3> parts = {};  // of a fused weight
   Init bias = Init::kZeros;  // of the weight's bias, where it has one
   double bias_deviation = 0;
+  double momentum = 0;  // above 0: of a running average
 };
 
 class GraphBuilder {
@@ -180,9 +188,13 @@ class GraphBuilder {
   TensorId avg_pool2d(std::string_view module, TensorId x, const PoolShape& pool);
   /// Each channel to mean 0 and deviation 1 over `samples` samples (0: all of the microbatch, on
   /// whatever ranks), times module.weight plus module.bias, [C] each.
-  TensorId batch_norm(std::string_view module, TensorId x, std::int64_t samples);
+  /// With running_moments() where `momentum` is above 0.
   TensorId batch_norm(std::string_view module, TensorId x, std::int64_t samples,
-                      const WeightAndBias& given);
+                      double momentum = 0);
+  TensorId batch_norm(std::string_view module, TensorId x, std::int64_t samples,
+                      const WeightAndBias& given, const RunningMoments& running = {});
+  /// module.running_mean and module.running_var, [C] each.
+  RunningMoments running_moments(std::string_view module, std::int64_t channels, double momentum);
 
   const Shape& shape(TensorId tensor) const;
   DType type(TensorId tensor) const { return graph_.tensors[tensor].dtype; }
@@ -247,8 +259,8 @@ class GraphBuilder {
   // Kept for the current layer only, so that they stay small where models have 10^5 layers.
   std::unordered_map<std::string, PathId, StringHash, std::equal_to<>> module_indices_;
   std::unordered_map<std::uint64_t, int> num_uses_;  // of a name, by (module, kind)
+  // Dropouts of a module, by kind; kept, since a module may be called in several layers.
+  std::map<std::pair<OpKind, std::string>, std::int32_t> num_draws_;
 };
 
 }  // namespace trainyard
-  // Dropouts of a module, by kind; kept, since a module may be called in several layers.
-  std::map<std::pair<OpKind, std::string>, std::int32_t> num_draws_;

@@ -150,15 +150,28 @@ TensorId GraphBuilder::avg_pool2d(std::string_view module, TensorId x, const Poo
                       graph_.tensors[x].dtype);
 }
 
-TensorId GraphBuilder::batch_norm(std::string_view module, TensorId x, std::int64_t samples) {
+TensorId GraphBuilder::batch_norm(std::string_view module, TensorId x, std::int64_t samples,
+                                  double momentum) {
   const std::string name(module);
   const std::int64_t channels = shape(x).size() == 4 ? shape(x)[1] : 1;
   const TensorId w = norm_weight(name, channels);
-  return batch_norm(module, x, samples, {w, zero_bias(name, channels)});
+  const WeightAndBias given{w, zero_bias(name, channels)};
+  return batch_norm(module, x, samples, given,
+                    momentum > 0 ? running_moments(module, channels, momentum) : RunningMoments());
+}
+
+RunningMoments GraphBuilder::running_moments(std::string_view module, std::int64_t channels,
+                                             double momentum) {
+  const auto average = [&](const char* name, Init init) {
+    return parameter(std::string(module) + name, {channels}, SplitHint::kNone, /*decay=*/false, 0,
+                     {.init = init, .momentum = momentum});
+  };
+  const TensorId mean = average(".running_mean", Init::kZeros);
+  return {mean, average(".running_var", Init::kOnes), momentum};
 }
 
 TensorId GraphBuilder::batch_norm(std::string_view module, TensorId x, std::int64_t samples,
-                                  const WeightAndBias& given) {
+                                  const WeightAndBias& given, const RunningMoments& running) {
   const std::string name(module);
   const Shape image = shape(x);
   if (image.size() != 4) throw ConfigError(name + ": batch norm of what is no image");
@@ -167,14 +180,16 @@ TensorId GraphBuilder::batch_norm(std::string_view module, TensorId x, std::int6
   const auto [w, b] = given;
   OpAttrs attrs;
   attrs.eps = static_cast<float>(norm_eps_);
+  attrs.momentum = static_cast<float>(running.momentum);
   if (samples == 0) {
     const TensorId moments =
         add_image_op(module, OpKind::kBatchMoments, {}, {x}, {1, 3, channels}, wide);
-    return add_image_op(module, OpKind::kBatchNormalize, attrs, {x, moments, w, b}, image,
-                        compute_);
+    return add_image_op(module, OpKind::kBatchNormalize, attrs,
+                        {x, moments, w, b, running.mean, running.variance}, image, compute_);
   }
   attrs.samples = static_cast<std::int32_t>(samples);
-  const TensorId y = add_op(module, OpKind::kBatchNorm, attrs, {x, w, b}, image, compute_);
+  const TensorId y = add_op(module, OpKind::kBatchNorm, attrs,
+                            {x, w, b, running.mean, running.variance}, image, compute_);
   const std::int64_t groups = image[0] / std::max<std::int64_t>(1, samples);
   // Mean and 1 / deviation.
   add_saved_result(name + ".statistics", {std::max<std::int64_t>(1, groups), 2, channels}, wide);

@@ -123,7 +123,7 @@ class ImageShapeCheck {
 
   std::string batch_norm() const {
     const std::int64_t samples = op_.attrs.samples;
-    if (!has(3, 2) || y() != x() || x(1) != Shape{x()[1]} || x(2) != x(1)) return misfit();
+    if (!has(3 + averages(), 2) || y() != x() || !of_channels(1)) return misfit();
     if (samples < 1 || x()[0] % samples != 0)
       return "of " + std::to_string(samples) + " samples each does not divide " +
              std::to_string(x()[0]);
@@ -133,8 +133,16 @@ class ImageShapeCheck {
   std::string moments() const { return has(1, 1) && y() == Shape{1, 3, x()[1]} ? "" : misfit(); }
 
   std::string normalize() const {
-    if (!has(4, 1) || y() != x() || x(1) != Shape{1, 3, x()[1]}) return misfit();
-    return x(2) == Shape{x()[1]} && x(3) == x(2) ? "" : misfit();
+    const bool fits = has(4 + averages(), 1) && y() == x() && x(1) == Shape{1, 3, x()[1]};
+    return fits && of_channels(2) ? "" : misfit();
+  }
+
+  /// Inputs that a batch norm has behind weight and bias.
+  std::size_t averages() const { return op_.attrs.momentum > 0 ? 2 : 0; }
+  /// Inputs from `first` on.
+  bool of_channels(std::size_t first) const {
+    return std::all_of(op_.inputs.begin() + first, op_.inputs.end(),
+                       [&](TensorId id) { return shape(id) == Shape{x()[1]}; });
   }
 
   const Graph& graph_;

@@ -96,6 +96,7 @@ namespace trainyard {
   X(kSumSquares, "sum_squares")     /* gradients -> their squared norm */                       \
   X(kAdamW, "adamw")                /* norm, gradients, state -> weights */                     \
   X(kSgd, "sgd")                    /* norm, gradients -> weights */                            \
+  X(kAverage, "average")            /* what was averaged -> running averages */                 \
   X(kWithinClip, "within_clip")     /* squared norm -> 1: finite, not clipped */                \
   X(kBeyondClip, "beyond_clip")     /* squared norm -> 1: clipped or not finite */              \
   X(kCorrectAdamW, "correct_adamw") /* norm, was updated, gradients, state -> weights */        \

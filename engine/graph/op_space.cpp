@@ -76,7 +76,11 @@ std::string text_of(const OpForm& op) {
     case OpKind::kConv2d:
     case OpKind::kConvTranspose2d: return op.attrs.groups > 1 ? grouped_convolution_text(op) : "";
     // t: samples that are normalised together, n times.
-    case OpKind::kBatchNorm: return "(n t!) c h! w!, c, c -> (n t!) c h! w! ; n k! c";
+    case OpKind::kBatchNorm:
+      return op.attrs.momentum > 0 ? "(n t!) c h! w!, c, c, c, c -> (n t!) c h! w! ; n k! c"
+                                   : "(n t!) c h! w!, c, c -> (n t!) c h! w! ; n k! c";
+    case OpKind::kBatchNormalize:
+      return op.attrs.momentum > 0 ? "n c h! w!, _ k! c, c, c, c, c -> n c h! w!" : "";
     case OpKind::kLinear: return linear_text(op);
     case OpKind::kLayerNorm: return op.attrs.unbiased ? "... h*, h* -> ... h* ; ... w!" : "";
     case OpKind::kFlashAttention: return flash_attention_text(op.attrs);

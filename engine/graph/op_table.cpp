@@ -69,10 +69,11 @@ OpInfo general_info(OpKind kind) {
       return {.backward = F::kFused,
               .dx_saved_inputs = bits({0, 1}),
               .dx_saved_outputs = bits({1}),
-              .weights = bits({1, 2})};
+              .weights = bits({1, 2, 3, 4})};
     case kBatchMoments: return {.backward = F::kApart, .dx_saved_inputs = bits({0})};
     case kBatchNormalize:
-      return {.backward = F::kFused, .dx_saved_inputs = bits({0, 1, 2}), .weights = bits({2, 3})};
+      return {
+          .backward = F::kFused, .dx_saved_inputs = bits({0, 1, 2}), .weights = bits({2, 3, 4, 5})};
     case kBce:
     case kMse:
       return {.backward = F::kFactors,
@@ -163,6 +164,7 @@ OpInfo make_info(OpKind kind) {
     case kCast:
     case kDeviceCopy:
     case kSumSquares:
+    case kAverage:
     case kWithinClip:
     case kBeyondClip: return {};
     case kCopy:

@@ -108,7 +108,7 @@ class BucketPlanner {
 
   void fill_stage(std::int32_t stage) {
     // Parameters that are treated alike share buckets; the latest in the forward comes first.
-    using Key = std::tuple<std::vector<std::int32_t>, AxisSet, AxisSet, std::int32_t>;
+    using Key = std::tuple<std::vector<std::int32_t>, AxisSet, AxisSet, std::int32_t, float>;
     std::map<Key, std::size_t> open;
     auto& users = by_stage_[stage];
     for (auto it = users.rbegin(); it != users.rend(); ++it) {
@@ -118,7 +118,7 @@ class BucketPlanner {
       const AxisSet replicated = replicated_over(tensor(p.tensor).spec);
       const auto partial = static_cast<AxisSet>(spec(p.used).entered & set_of(tensor_axes_));
       const std::int32_t owner = owner_.empty() ? -1 : owner_[*it];
-      const Key key{tied, replicated, partial, owner};
+      const Key key{tied, replicated, partial, owner, p.momentum};
       const std::int64_t elements = num_elements(tensor(p.tensor).shape);
       const auto known = open.find(key);
       if (known == open.end() ||
@@ -130,6 +130,7 @@ class BucketPlanner {
         bucket.partial = partial;
         bucket.tied = tied;
         bucket.owner = owner;
+        bucket.momentum = p.momentum;
         open[key] = plan_.buckets.size();
         plan_.buckets.push_back(std::move(bucket));
       }
@@ -229,7 +230,7 @@ class BucketPlanner {
       return id;
     };
     if (half) bucket.master = state_buffer(".master");
-    if (config_.optimizer == Optimizer::kAdamW) {
+    if (config_.optimizer == Optimizer::kAdamW && bucket.momentum == 0) {
       bucket.first_moment = state_buffer(".exp_avg");
       bucket.second_moment = state_buffer(".exp_avg_sq");
     }

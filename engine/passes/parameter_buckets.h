@@ -30,7 +30,8 @@ struct Bucket {
   AxisSet partial = 0;     // tensor axes along which each rank has a summand of the gradient
   std::vector<std::int32_t> tied;  // pipeline ranks that share these weights; empty: only this one
   std::int32_t owner =
-      -1;  // along dp: who has the state of all of it (ZeRO-1 by parameter); -1: nobody
+      -1;              // along dp: who has the state of all of it (ZeRO-1 by parameter); -1: nobody
+  float momentum = 0;  // of running averages, as Parameter has it; 0: of weights
   // Values; none: does not exist under this precision, optimizer or ZeRO stage.
   ValueId gradient = kNoIndex, gradient_shard = kNoIndex;
   ValueId parameter = kNoIndex, parameter_shard = kNoIndex;

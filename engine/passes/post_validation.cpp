@@ -210,6 +210,7 @@ class PostValidation {
     const ValueId flag = number("invalid@" + std::to_string(rank), DType::kUint8);
     std::vector<ProgramOp> correct = {kernel(OpKind::kBeyondClip, {all}, flag)};
     for (ProgramOp op : ops(step_.update[rank])) {
+      if (op.kind == OpKind::kAverage) continue;  // does not depend on the norm
       op.guard = Operand{flag, 0};
       if (!is_collective(op.kind)) {
         op.kind = op.kind == OpKind::kAdamW ? OpKind::kCorrectAdamW : OpKind::kCorrectSgd;

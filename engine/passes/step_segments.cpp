@@ -265,6 +265,7 @@ class StepBuilder {
       const Bucket& bucket = draft_.plan.buckets[i];
       // Weights shared by several pipeline ranks count once, on the first of them.
       if (!bucket.tied.empty() && bucket.tied.front() != rank) continue;
+      if (bucket.momentum > 0) continue;
       ProgramOp op;
       op.kind = OpKind::kSumSquares;
       OpAttrs attrs;
@@ -298,12 +299,8 @@ class StepBuilder {
       const Bucket& bucket = draft_.plan.buckets[i];
       const ValueId weights =
           bucket.parameter_shard != kNoIndex ? bucket.parameter_shard : bucket.parameter;
-      ProgramOp op;
-      op.kind = config_.optimizer == Optimizer::kAdamW ? OpKind::kAdamW : OpKind::kSgd;
-      if (norm != kNoIndex) op.reads.push_back({norm, 0});
+      ProgramOp op = bucket.momentum > 0 ? average_op(bucket) : optimizer_op(norm);
       op.reads.push_back({reduced_[i], 0});
-      const bool guarded = config_.precision == DType::kFp16 || software_.always_norm;
-      if (norm != kNoIndex && guarded) op.guard = Operand{norm, 0};
       for (ValueId state : {bucket.master, bucket.first_moment, bucket.second_moment}) {
         if (state != kNoIndex) op.accumulates.push_back({state, 0});
       }
@@ -319,6 +316,24 @@ class StepBuilder {
     if (norm != kNoIndex) free.reads.push_back({storage_root(program(), norm), 0});
     if (!free.reads.empty()) ops.push_back(std::move(free));
     return add_segment(rank, "UPDATE", Phase::kUpdate, std::move(ops));
+  }
+
+  ProgramOp optimizer_op(ValueId norm) const {
+    ProgramOp op;
+    op.kind = config_.optimizer == Optimizer::kAdamW ? OpKind::kAdamW : OpKind::kSgd;
+    if (norm == kNoIndex) return op;
+    op.reads.push_back({norm, 0});
+    if (config_.precision == DType::kFp16 || software_.always_norm) op.guard = Operand{norm, 0};
+    return op;
+  }
+
+  ProgramOp average_op(const Bucket& bucket) {
+    OpAttrs attrs;
+    attrs.momentum = bucket.momentum;
+    ProgramOp op;
+    op.kind = OpKind::kAverage;
+    op.attrs = intern(attrs);
+    return op;
   }
 
   ProgramDraft& draft_;

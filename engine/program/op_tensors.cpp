@@ -39,11 +39,11 @@ std::size_t num_operands(OpKind kind, const OpAttrs& attrs) {
     case OpKind::kConv2d:
     case OpKind::kConvTranspose2d:
     case OpKind::kBiasDropoutAdd: return attrs.has_bias ? 3 : 2;
-    case OpKind::kBatchNormalize: return 4;
+    case OpKind::kBatchNormalize: return attrs.momentum > 0 ? 6 : 4;
+    case OpKind::kBatchNorm: return attrs.momentum > 0 ? 5 : 3;
     case OpKind::kHeadNorm:
     case OpKind::kGroupNorm:
-    case OpKind::kWhere:
-    case OpKind::kBatchNorm: return 3;
+    case OpKind::kWhere: return 3;
     case OpKind::kLayerNorm: return attrs.unbiased ? 2 : 3;
     case OpKind::kFlashAttention: return (attrs.packed ? 1U : 2U) + (attrs.has_mask ? 1U : 0U);
     case OpKind::kCrossEntropy: return 4;  // as it is with a split vocabulary

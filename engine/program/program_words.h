@@ -66,6 +66,7 @@ void for_attributes(const Visit& visit) {
   visit("scaling", &OpAttrs::rope_scaling);
   visit("unbiased", &OpAttrs::unbiased);
   visit("draw", &OpAttrs::draw);
+  visit("momentum", &OpAttrs::momentum);
 }
 
 /// Parts of an op's line after its name, in order; all but the first start with a keyword.

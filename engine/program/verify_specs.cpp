@@ -263,6 +263,7 @@ class SpecChecks {
       case OpKind::kSumSquares: return find_norm_problem(program_, op, pipeline_rank_);
       case OpKind::kAdamW:
       case OpKind::kSgd:
+      case OpKind::kAverage:
       case OpKind::kCorrectAdamW:
       case OpKind::kCorrectSgd: return find_update_problem(program_, op);
       case OpKind::kCast:

@@ -99,6 +99,7 @@ constexpr OpIndexEntry kTable[] = {
     other("sum_squares", "... -> "),
     other("adamw", ", ..., ..., ..., ... -> ... ; ... ; ... ; ..."),
     other("sgd", ", ..., ... -> ..."),
+    other("average", "..., ... -> ..."),
     other("within_clip", " -> "),
     other("beyond_clip", " -> "),
     other("correct_adamw", ", , ..., ..., ..., ... -> ... ; ... ; ... ; ..."),

@@ -153,8 +153,28 @@ void OnnxImporter::batch_norm(const OnnxNode& node) {
   const int id = in(node, 0);
   graph_.set_norm_eps(node.number("epsilon", 1e-5));
   const bool all = config_.batch_norm == BatchNorm::kSynchronised;
-  set(node, graph_.batch_norm(module(node), full_tensor(id), all ? 0 : options_.microbatch,
-                              {tensor(in(node, 1)), tensor(in(node, 2))}));
+  const WeightAndBias given{tensor(in(node, 1)), tensor(in(node, 2))};
+  set(node, graph_.batch_norm(module(node), full_tensor(id), all ? 0 : options_.microbatch, given,
+                              running_moments(node, dims_of(id))));
+}
+
+/// ONNX counts what stays, PyTorch what comes. A module's second call has none: they are averages
+/// of the first.
+RunningMoments OnnxImporter::running_moments(const OnnxNode& node, const Dims& dims) {
+  const double momentum = 1 - node.number("momentum", 0.9);
+  if (!(momentum > 0 && momentum <= 1) || dims.size() != 4) return {};
+  const OnnxTensor* tensors[2];
+  for (const std::size_t i : {0, 1}) {
+    const int initializer = has_input(node, 3 + i) ? value(node.inputs[3 + i]).initializer : -1;
+    if (initializer < 0) return {};
+    tensors[i] = &model_.initializers[initializer];
+    if (tensors[i]->dims != Dims{dims[1]}) return {};
+  }
+  const std::string where = module(node),
+                    names[] = {where + ".running_mean", where + ".running_var"};
+  if (!names_.insert(names[0]).second || !names_.insert(names[1]).second) return {};
+  for (const std::size_t i : {0, 1}) weights_.push_back({names[i], tensors[i], false});
+  return graph_.running_moments(where, dims[1], momentum);
 }
 
 /// In steps, each a sum or element by element: x [N, C, ...] of mean 0 and variance 1 for each of N

@@ -156,6 +156,7 @@ class OnnxImporter {
   void pool(const OnnxNode& node);
   void global_pool(const OnnxNode& node);
   void batch_norm(const OnnxNode& node);
+  RunningMoments running_moments(const OnnxNode& node, const Dims& dims);
   void instance_norm(const OnnxNode& node);
   void group_norm(const OnnxNode& node);
   void resize(const OnnxNode& node);

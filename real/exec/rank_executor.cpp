@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <span>
 #include <utility>
 
@@ -349,6 +350,11 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
   k.write_places = plan.write_places.data();
   k.mask_key = plan.mask_key;
   k.loss_divisor = plan.loss_divisor;
+  k.average_share = plan.average_share;
+  // The microbatches behind this one leave so much of it; behind -1, of what there was, are all.
+  if (plan.average_share > 0)
+    k.average_share *= std::pow(1.0 - double{plan.attrs->momentum},
+                                plan_.program().num_microbatches - 1 - issued.mb[plan.slot]);
   k.decay = &plan.decay;
   k.has_norm = plan.has_norm;
   k.guard =
@@ -356,7 +362,8 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
   if (k.guard.defined() && records_) {
     recorded_.back().guard.copy_(guard_holds(k.guard), /*non_blocking=*/true);
   }
-  if (plan.bucket >= 0 && !plan.corrects && hooks_.gradient) {
+  const bool updates = plan.bucket >= 0 && op.kind != OpKind::kAverage;
+  if (updates && !plan.corrects && hooks_.gradient) {
     hooks_.gradient(plan_.buckets()[plan.bucket], k.reads.back());
   }
   run_kernel(plan, k);

@@ -151,7 +151,12 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
       plan.loss_divisor = next_sentence ? divisors.next_sentence : divisors.tokens;
       break;
     }
+    case OpKind::kBatchNorm:
+    case OpKind::kBatchNormalize:
+      if (op.part == OpPart::kBackward && plan.attrs->momentum > 0) plan_averages(plan);
+      break;
     case OpKind::kSumSquares: norm_ = storage_root(program_, op.accumulates[0].value); break;
+    case OpKind::kAverage: plan.average_share = 1; [[fallthrough]];
     case OpKind::kAdamW:
     case OpKind::kSgd:
     case OpKind::kCorrectAdamW:
@@ -230,6 +235,15 @@ void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {
   }
   plan.communicator = communicator.get();
   if (peer >= 0) plan.peer = place(peer);
+}
+
+/// Ranks add up what they saw: each takes its share of the mean.
+void RankPlan::plan_averages(OpPlan& plan) const {
+  const Value& sum = program_.values[plan.op->accumulates.back().value];
+  const Axes axes = axes_of(spec_of(program_, sum).partial);
+  const auto ranks =
+      group_size(program_.mesh, axes, pipeline_rank_of(program_.body[list_].ranks, program_.mesh));
+  plan.average_share = double{plan.attrs->momentum} / static_cast<double>(ranks);
 }
 
 void RankPlan::plan_optimizer(OpPlan& plan) {

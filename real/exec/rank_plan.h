@@ -40,6 +40,7 @@ struct OpPlan {
   std::vector<std::vector<std::int64_t>> write_shapes;
   PhiloxKey mask_key{};
   double loss_divisor = 1;
+  double average_share = 0;       // without what later microbatches leave of it
   std::vector<DecayRange> decay;  // optimizers
   std::ptrdiff_t bucket = -1;     // optimizers: index into RankPlan::buckets()
   bool has_norm = false;
@@ -87,6 +88,7 @@ class RankPlan {
   OpPlan plan_op(const Segment& segment, const ProgramOp& op, const Study& study,
                  const LossDivisors& divisors);
   void plan_communication(OpPlan& plan, Transport& transport);
+  void plan_averages(OpPlan& plan) const;
   void plan_optimizer(OpPlan& plan);
   void note_loss(const ProgramOp& op);
   void find_validation();

@@ -4,6 +4,9 @@
 // Moments [1, 3, C]: of each channel the sum, the sum of squares, and how many elements these are
 // of. With n of them, mean m = sum / n, variance v = squares / n - m^2, and r = 1 / sqrt(v + eps):
 // y = (x - m) r w + b.
+//
+// Behind w and b there may be a running mean and variance. They are not read; what backward adds
+// up for them, in place of gradients, is m and n v / (n - 1), times call.average_share.
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -28,6 +31,16 @@ Moments moments_of(const at::Tensor& sums, double eps) {
   const at::Tensor variance = at::div(sums.select(1, 1), count).sub_(at::square(mean));
   // Rounding may leave a little less than 0 of a channel that is constant.
   return {count, mean, at::clamp_min(variance, 0).add_(eps).rsqrt_()};
+}
+
+/// `mean`, `rstd`: [groups, C], of `count` elements each, of which there are several.
+void add_averages(KernelCall& call, const at::Tensor& mean, const at::Tensor& rstd,
+                  const at::Tensor& count) {
+  if (call.attrs->momentum == 0) return;
+  const at::Tensor variance = at::square(rstd).reciprocal_().sub_(call.attrs->eps).clamp_min_(0);
+  variance.mul_(at::div(count, at::sub(count, 1).clamp_min_(1)));
+  call.accumulates[2].add_(mean.mean(0), call.average_share);
+  call.accumulates[3].add_(variance.mean(0), call.average_share);
 }
 
 }  // namespace
@@ -67,6 +80,9 @@ void batch_norm_b(KernelCall& call) {  // reads dy, x, w, statistics
     call.accumulates[0].add_(dw);
     call.accumulates[1].add_(db);
   }
+  const at::Tensor count =
+      at::full({1, 1}, static_cast<double>(x.numel() / x.size(1) / groups), statistics.options());
+  add_averages(call, statistics.select(1, 0), statistics.select(1, 1), count);
 }
 
 void batch_moments(KernelCall& call) {
@@ -111,6 +127,7 @@ void batch_normalize_b(KernelCall& call) {
   const at::Tensor dw = at::sub(dyx, at::mul(of.mean, db)).mul_(of.rstd);
   call.accumulates[0].add_(dw.sum(0));
   call.accumulates[1].add_(db.sum(0));
+  add_averages(call, of.mean, of.rstd, of.count);
   if (call.writes.empty()) return;
   const at::Tensor scale = at::mul(of.rstd, w);
   call.set(0, at::mul(dy, beside(scale)).to(call.write_types[0]).view(call.write_shapes[0]));

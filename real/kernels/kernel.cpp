@@ -126,6 +126,7 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kSumSquares: return {.forward = sum_squares};
       case kAdamW: return {.forward = adamw};
       case kSgd: return {.forward = sgd};
+      case kAverage: return {.forward = average};
       case kWithinClip: return {.forward = within_clip};
       case kBeyondClip: return {.forward = beyond_clip};
       case kCorrectAdamW: return {.forward = correct_adamw};

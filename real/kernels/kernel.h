@@ -48,8 +48,10 @@ struct KernelCall {
   std::vector<std::vector<std::int64_t>> write_shapes;
   const ShardPlace* read_places = nullptr;   // [read]
   const ShardPlace* write_places = nullptr;  // [write]
-  PhiloxKey mask_key{};     // dropout: of (seed, module, kind, draw); the step is in the counter
-  double loss_divisor = 1;  // losses: what the mean of the whole step is taken of
+  PhiloxKey mask_key{};      // dropout: of (seed, module, kind, draw); the step is in the counter
+  double loss_divisor = 1;   // losses: what the mean of the whole step is taken of
+  double average_share = 0;  // batch norms: what their running averages take of the microbatch;
+                             // average: what a step leaves of them
   const std::vector<DecayRange>* decay = nullptr;  // optimizers
   bool has_norm = false;  // optimizers, reads[0]: squared norm of all gradients
   at::Tensor

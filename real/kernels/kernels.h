@@ -176,6 +176,7 @@ void bce_dw(KernelCall& call);
 void sum_squares(KernelCall& call);
 void adamw(KernelCall& call);
 void sgd(KernelCall& call);
+void average(KernelCall& call);
 
 // correction.cpp
 void within_clip(KernelCall& call);

@@ -194,4 +194,12 @@ void sgd(KernelCall& call) {
   if (!call.writes.empty()) call.out(0).copy_(weights);
 }
 
+void average(KernelCall& call) {
+  // Reads what was averaged, each microbatch by its share. Accumulates [master or] averages; writes
+  // the working copy of a master. No norm, no scale of losses: these are no gradients.
+  at::Tensor& averages = call.accumulates[0];
+  averages.mul_(call.average_share).add_(call.read(0));
+  if (!call.writes.empty()) call.out(0).copy_(averages);
+}
+
 }  // namespace trainyard

@@ -238,6 +238,7 @@ int64_t of_forward(OpKind kind, const OpSizes& s) {
     case kCrossEntropyMax: return cross_entropy_max(s);
     case kCrossEntropySum: return cross_entropy_sum(s);
     case kCrossEntropy: return cross_entropy(s);
+    case kAverage:
     case kAdamW: return adamw(s);
     case kCorrectAdamW: return correct_adamw(s);
     case kCorrectSgd: return correct_sgd(s);

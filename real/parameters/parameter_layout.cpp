@@ -66,7 +66,7 @@ class BucketReader {
 
   /// An optimizer op names what belongs together: gradient read, state and weights changed.
   void note_optimizer(const ProgramOp& op) {
-    if (op.kind != OpKind::kAdamW && op.kind != OpKind::kSgd) return;
+    if (op.kind != OpKind::kAdamW && op.kind != OpKind::kSgd && op.kind != OpKind::kAverage) return;
     BucketState state;
     state.gradient = storage_root(program_, op.reads.back().value);
     Operands changed = op.accumulates;

@@ -222,6 +222,7 @@ TEST_CASE("the page of ops has every kind that models are made of") {
                                 kSumSquares,
                                 kAdamW,
                                 kSgd,
+                                kAverage,
                                 kCrossEntropyMax,
                                 kCrossEntropySum,
                                 kWithinClip,
