@@ -111,6 +111,7 @@ void OnnxImporter::where(const OnnxNode& node) {
     result.dims = dims;
     if (result.kind == Value::Kind::kTensor) return set(node, result.tensor, dims);
   }
+  if (is_masked(condition)) return choose(node);
   constant_in(node, 0);
   set(node, graph_.where(module(node), tensor(condition), tensor(a), tensor(b)), dims);
 }
@@ -142,7 +143,8 @@ void OnnxImporter::cast(const OnnxNode& node) {
   const TensorId x = tensor(id);
   const bool integer = is_integer(graph_.type(x));
   if (integer == is_floating(to))
-    throw FoldError("turns integers that are data into numbers, or back");
+    throw FoldError(
+        "turns integers that are data into numbers, or back; masks are inputs called ...mask");
   pass_on(node);
 }
 

@@ -315,6 +315,7 @@ const std::unordered_map<std::string_view, OnnxImporter::Handler>& OnnxImporter:
       {"Slice", &I::slice},
       {"Gather", &I::gather},
       {"GatherND", &I::gather_rows},
+      {"ScatterND", &I::scatter},
       {"Expand", &I::expand},
       {"Tile", &I::expand},
   };

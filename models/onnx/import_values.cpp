@@ -51,6 +51,18 @@ TensorId OnnxImporter::shrunk_constant(const OnnxConstant& constant) {
   return constant_tensor(out);
 }
 
+/// As it is kept; an input is made when something first reads it.
+TensorId OnnxImporter::own_tensor(int id) {
+  Value& v = value(id);
+  if (v.tensor == kNoIndex) {
+    for (const OnnxInput& input : model_.inputs) {
+      if (input.value == id) make_input(id);
+    }
+  }
+  check(v.tensor != kNoIndex, "a value that is read is made");
+  return v.tensor;
+}
+
 TensorId OnnxImporter::tensor(int id) {
   Value& v = value(id);
   operands_[now_].push_back(id);
@@ -62,15 +74,12 @@ TensorId OnnxImporter::tensor(int id) {
     TensorId given = parameter(v.initializer, turned);
     if (turned != v.transposed) given = graph_.permute("turned", given, {1, 0});
     return given;
+  } else if (is_masked(id)) {
+    return chosen(id);
   } else if (v.finer != kNoIndex && v.tensor == kNoIndex) {
     v.tensor = graph_.view(reader(), v.finer, graph_shape(v.dims));
-  } else if (v.tensor == kNoIndex) {
-    for (const OnnxInput& input : model_.inputs) {
-      if (input.value == id) make_input(input);
-    }
   }
-  check(v.tensor != kNoIndex, "a value that is read is made");
-  return v.tensor;
+  return own_tensor(id);
 }
 
 TensorId OnnxImporter::ones_of_batch(std::size_t dims) {
@@ -85,6 +94,7 @@ TensorId OnnxImporter::repeated(TensorId x, const Dims& dims) {
   const Dims has = shape_dims(x);
   const std::size_t missing = dims.size() - has.size();
   OnnxConstant ones;
+  if (graph_.type(x) == DType::kUint8) ones.type = OnnxType::kBool;
   ones.dims.assign(dims.size(), 1);
   bool batch = false, others = false;
   for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -114,7 +124,8 @@ TensorId OnnxImporter::full_tensor(int id) {
   if (constant != nullptr && !of_batch) return constant_tensor(*constant);
   if (graph_.shape(x).size() < dims.size() || shape_dims(x) != dims) {
     const TensorId all = repeated(x, dims);
-    if (constant == nullptr && value(id).kind == Value::Kind::kTensor) value(id).tensor = all;
+    if (constant == nullptr && value(id).kind == Value::Kind::kTensor)
+      (is_masked(id) ? value(id).chosen : value(id).tensor) = all;
     return all;
   }
   return x;

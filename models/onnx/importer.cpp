@@ -45,6 +45,7 @@ OnnxGraph OnnxImporter::run() {
   }
   bind_inputs();
   mark_needed();
+  find_masks();
   find_dependent();
   find_uses();
   find_tied();
@@ -148,12 +149,12 @@ void OnnxImporter::bind_inputs() {
   }
 }
 
-void OnnxImporter::make_input(const OnnxInput& input) {
-  Value& v = value(input.value);
-  const DType type = is_floating(input.type)         ? options_.compute
-                     : input.type == OnnxType::kBool ? DType::kUint8
-                                                     : DType::kInt64;
-  v.tensor = graph_.input(model_.values[input.value], graph_shape(v.dims), type);
+void OnnxImporter::make_input(int id) {
+  Value& v = value(id);
+  const DType type = is_masked(id)         ? DType::kUint8
+                     : is_floating(v.type) ? options_.compute
+                                           : DType::kInt64;
+  v.tensor = graph_.input(model_.values[id], graph_shape(v.dims), type);
 }
 
 void OnnxImporter::mark_needed() {
@@ -300,7 +301,7 @@ void OnnxImporter::give_shape(const OnnxNode& node) {
 
 void OnnxImporter::run_node(const OnnxNode& node) {
   if (node.op == "Shape" || node.op == "Size") return give_shape(node);
-  if (try_fold(node)) return;
+  if (try_fold(node) || follow_mask(node)) return;
   const auto handler = handlers().find(node.op);
   if (handler == handlers().end()) throw FoldError("no op of this version does that with data");
   (this->*handler->second)(node);

@@ -53,6 +53,10 @@ class OnnxImporter {
     Numbered<std::size_t> groups;  // [dim]
     Dims dims;                     // as ONNX has them
     bool transposed = false;       // kInitializer: of two dims, the other way round
+    // kTensor that follows from one mask and constants: `tensor` is the mask, and the constants are
+    // what stands where it is 1, and where it is 0.
+    ConstantRef ones, zeros;
+    TensorId chosen = kNoIndex;  // made of them
   };
 
   /// How an initializer is used, as far as it decides what becomes of it.
@@ -69,7 +73,10 @@ class OnnxImporter {
     std::optional<bool> merged;
   };
 
-  struct Fold;  // constants of a node's inputs
+  /// What nodes do with an input of integers, once they have moved its elements.
+  struct InputUse {
+    bool looked_up = false, cast = false, computed = false;  // in a table; to numbers; otherwise
+  };
 
   // importer.cpp, import_parameters.cpp, import_values.cpp
   Value& value(int id) { return values_[id]; }
@@ -81,7 +88,7 @@ class OnnxImporter {
   void note_use(const OnnxNode& node, std::size_t input, Use& use);
   void mark_needed();
   void bind_inputs();
-  void make_input(const OnnxInput& input);
+  void make_input(int id);
   bool is_parameter(int initializer) const;
   bool try_fold(const OnnxNode& node);
   ConstantRef constant_of(int id);  // nullptr: it depends on data or parameters
@@ -93,6 +100,7 @@ class OnnxImporter {
   TensorId constant_tensor(const OnnxConstant& constant);
   TensorId shrunk_constant(const OnnxConstant& constant);
   const Dims& dims_of(int id);
+  TensorId own_tensor(int id);
   TensorId tensor(int id);        // as it is: dims that are repeated may have one element
   TensorId full_tensor(int id);   // of all its dims
   TensorId beside_data(int id);   // with a row for every sample
@@ -124,6 +132,17 @@ class OnnxImporter {
   bool is_unread(int id) const;
   void give_shape(const OnnxNode& node);
   void pass_input(const OnnxNode& node) { pass_on(node); }
+
+  // import_masks.cpp
+  struct MaskAlone;
+  InputUse use_of_input(int input) const;
+  void find_masks();
+  bool is_masked(int id) const { return values_[id].ones != nullptr; }
+  bool follow_mask(const OnnxNode& node);
+  bool move_mask(const OnnxNode& node, int from);
+  TensorId chosen(int id);
+  void choose(const OnnxNode& node);
+  void scatter(const OnnxNode& node);
 
   // import_elementwise.cpp
   void binary(const OnnxNode& node);

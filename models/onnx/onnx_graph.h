@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/model.h"
@@ -30,6 +31,9 @@ OnnxGraph build_onnx_graph(const ModelConfig& config, const BuildOptions& option
 /// written otherwise, or an axis is not bound.
 std::vector<std::int64_t> onnx_input_dims(const ModelConfig& config, const OnnxInput& input,
                                           std::int64_t batch);
+
+/// Whether an input of this name holds ones where it is attended to, and else zeros.
+bool is_mask(std::string_view input);
 
 /// Sets what follows from the file and the axes: vocab, seq_len, classes, image_size, channels,
 /// where inputs and output have them. Throws ConfigError where an axis is not bound.

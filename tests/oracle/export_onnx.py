@@ -84,20 +84,33 @@ class Recommender(nn.Module):
 
 
 def text(kind):
-    small = dict(vocab_size=64, attn_implementation="eager")
+    """A model, and the modulus of each of its inputs. Masked ones have one layer."""
+    masked = kind.endswith("-masked")
+    kind = kind.removesuffix("-masked")
+    attention = "sdpa" if masked and kind == "bert" else "eager"
+    small = dict(vocab_size=64, attn_implementation=attention, num_labels=5)
+    layers = 1 if masked else 2
     if kind == "gpt2":
-        config = transformers.GPT2Config(n_layer=2, n_embd=32, n_head=4, n_positions=16, resid_pdrop=0, embd_pdrop=0,
-                                         attn_pdrop=0, use_cache=False, **small)
-        return First(transformers.GPT2LMHeadModel(config), ["input_ids"]), {"input_ids": 64}
-    if kind == "bert":
-        config = transformers.BertConfig(num_hidden_layers=2, hidden_size=32, num_attention_heads=4,
+        config = transformers.GPT2Config(n_layer=layers, n_embd=32, n_head=4, n_positions=16, resid_pdrop=0,
+                                         embd_pdrop=0, attn_pdrop=0, use_cache=False, **small)
+        model = transformers.GPT2LMHeadModel(config)
+    elif kind == "bert":
+        config = transformers.BertConfig(num_hidden_layers=layers, hidden_size=32, num_attention_heads=4,
                                          intermediate_size=64, max_position_embeddings=16, hidden_dropout_prob=0,
                                          attention_probs_dropout_prob=0, **small)
-        return First(transformers.BertForMaskedLM(config), ["input_ids"]), {"input_ids": 64}
-    config = transformers.LlamaConfig(num_hidden_layers=2, hidden_size=32, num_attention_heads=4,
-                                      num_key_value_heads=2, intermediate_size=48, max_position_embeddings=16,
-                                      use_cache=False, **small)
-    return First(transformers.LlamaForCausalLM(config), ["input_ids"]), {"input_ids": 64}
+        model = (transformers.BertForSequenceClassification if masked else transformers.BertForMaskedLM)(config)
+    elif kind == "distilbert":
+        config = transformers.DistilBertConfig(n_layers=layers, dim=32, n_heads=4, hidden_dim=64, dropout=0,
+                                               max_position_embeddings=16, attention_dropout=0,
+                                               seq_classif_dropout=0, **small)
+        model = transformers.DistilBertForSequenceClassification(config)
+    else:
+        config = transformers.LlamaConfig(num_hidden_layers=layers, hidden_size=32, num_attention_heads=4,
+                                          num_key_value_heads=2, intermediate_size=48, max_position_embeddings=16,
+                                          use_cache=False, **small)
+        model = transformers.LlamaForCausalLM(config)
+    moduli = {"input_ids": 64, "attention_mask": 2} if masked else {"input_ids": 64}
+    return First(model, list(moduli)), moduli
 
 
 def image(kind):
@@ -115,7 +128,8 @@ def image(kind):
     return UNet()
 
 
-TEXT, IMAGES = ["gpt2", "bert", "llama"], ["resnet", "vit", "swin", "densenet", "unet"]
+TEXT = ["gpt2", "bert", "llama", "gpt2-masked", "bert-masked", "llama-masked", "distilbert-masked"]
+IMAGES = ["resnet", "vit", "swin", "densenet", "unet"]
 # The optimisation that dynamo's exports have folds batch norms into convolutions, and tables into biases.
 AS_IT_IS = ["resnet", "densenet", "unet", "swin"]
 BATCH, SEQ = 2, 12
@@ -135,8 +149,8 @@ def build(name):
     torch.manual_seed(0)
     if name in TEXT:
         model, moduli = text(name)
-        inputs = {"input_ids": ids((BATCH, SEQ), 64)}
-        return model, inputs, moduli, {"input_ids": {0: "batch", 1: "seq"}}, "cross_entropy"
+        inputs = {n: ids((BATCH, SEQ), modulus) for n, modulus in moduli.items()}
+        return model, inputs, moduli, {n: {0: "batch", 1: "seq"} for n in inputs}, "cross_entropy"
     if name == "recommender":
         inputs = {"user": ids((BATCH,), 20), "item": ids((BATCH,), 30)}
         return Recommender(), inputs, {"user": 20, "item": 30}, {n: {0: "batch"} for n in inputs}, "binary_cross_entropy"

@@ -41,10 +41,10 @@ class Mutation {
 
   /// Another kind, that the graph has or not.
   void change_node() {
-    constexpr const char* kKinds[] = {"Reshape", "Slice",      "Transpose", "Split",   "Expand",
-                                      "Concat",  "Conv",       "Gather",    "MaxPool", "Pad",
-                                      "Resize",  "CumSum",     "Range",     "Tile",    "Where",
-                                      "MatMul",  "ReduceMean", "Softmax"};
+    constexpr const char* kKinds[] = {
+        "Reshape",    "Slice",   "Transpose", "Split",  "Expand", "Concat",   "Conv",  "Gather",
+        "MaxPool",    "Pad",     "Resize",    "CumSum", "Range",  "Tile",     "Where", "MatMul",
+        "ReduceMean", "Softmax", "Equal",     "And",    "Cast",   "ScatterND"};
     any_node().set_op_type(kKinds[below(std::size(kKinds))]);
   }
 

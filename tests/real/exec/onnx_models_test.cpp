@@ -99,7 +99,8 @@ void check_step(const Exported& of, Plan plan) {
 
 TEST_CASE("a model that PyTorch exported trains as it does there") {
   const std::string name =
-      GENERATE("gpt2", "bert", "llama", "resnet", "vit", "swin", "densenet", "unet", "recommender");
+      GENERATE("gpt2", "bert", "llama", "gpt2-masked", "bert-masked", "llama-masked",
+               "distilbert-masked", "resnet", "vit", "swin", "densenet", "unet", "recommender");
   const std::string exporter = GENERATE("script", "dynamo");
   CAPTURE(name, exporter);
   const Exported of = exported(name, exporter);
@@ -119,7 +120,8 @@ TEST_CASE("a model that PyTorch exported trains alike in stages and over replica
     check_step(exported(name, exporter), plan);
   }
   SECTION("replicas, where no norm takes the batch together") {
-    const std::string name = GENERATE("gpt2", "bert", "llama", "vit", "recommender");
+    const std::string name = GENERATE("gpt2", "bert", "llama", "gpt2-masked", "bert-masked",
+                                      "llama-masked", "distilbert-masked", "vit", "recommender");
     CAPTURE(name, exporter);
     Plan plan = plan_of_graph();
     plan.parallel.data = 2;
