@@ -10,6 +10,7 @@
 #include "engine/base/user_text.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "models/model.h"
+#include "models/onnx/onnx_graph.h"
 #include "real/data/draws.h"
 #include "real/data/noisy_labels.h"
 #include "study/study_origin.h"
@@ -91,14 +92,14 @@ ImportedSamples::Input ImportedSamples::input_of(const Study& study, const Graph
   const Tensor& tensor = graph.tensors[id];
   Input input;
   input.elements = per_sample(tensor.shape);
-  if (tensor.name == "ones" || has_word(tensor.name, "mask")) {
+  if (tensor.name == "ones" || tensor.dtype == DType::kUint8 || is_mask(tensor.name)) {
     input.kind = Input::Kind::kOnes;
-  } else if (!is_integer(tensor.dtype)) {
-    input.kind = Input::Kind::kNumbers;
   } else if (has_word(tensor.name, "position")) {
     input.kind = Input::Kind::kPositions;
   } else if (has_word(tensor.name, "token_type")) {
     input.kind = Input::Kind::kZeros;
+  } else if (!is_integer(tensor.dtype)) {
+    input.kind = Input::Kind::kNumbers;
   } else {
     input.kind = Input::Kind::kIds;
     input.rows = rows_looked_up(graph, id);
@@ -203,8 +204,13 @@ void ImportedSamples::fill(std::string_view name, std::int64_t index,
 void ImportedSamples::fill_numbers(std::string_view name, std::int64_t index,
                                    std::span<float> out) const {
   const bool targets = name == "labels";
-  if (!targets && input(name).kind == Input::Kind::kOnes)
-    return std::fill(out.begin(), out.end(), 1.0F);
+  switch (targets ? Input::Kind::kNumbers : input(name).kind) {
+    case Input::Kind::kOnes: return std::fill(out.begin(), out.end(), 1.0F);
+    case Input::Kind::kZeros: return std::fill(out.begin(), out.end(), 0.0F);
+    case Input::Kind::kPositions: return std::iota(out.begin(), out.end(), 0.0F);
+    case Input::Kind::kNumbers:
+    case Input::Kind::kIds: break;
+  }
   const std::uint32_t number = targets ? kTargets : input(name).number;
   Draws draws(seed_, targets ? DrawPurpose::kLabels : DrawPurpose::kImages, index * 64 + number);
   const std::int64_t of_class = shown(index);

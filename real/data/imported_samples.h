@@ -6,7 +6,7 @@
 //   real numbers  the class's pattern of 1 and -1 over at most 48 cells of equal length, every
 //                 element off by at most a half, uniformly: signs alone tell the pattern
 //   indices       ids that are the class modulo K, uniformly, where a table has that many rows
-//   masks         ones;  positions: 0, 1, ...;  token types: zeros
+//   masks         ones, as conditions are;  positions: 0, 1, ...;  token types: zeros
 // K is the number of logits, or 8 where the loss has no classes. Labels, and what a perfect model
 // then reaches, e = 0.1:
 //   cross_entropy         each the class, with probability e another one, uniformly:

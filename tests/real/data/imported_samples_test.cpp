@@ -120,6 +120,26 @@ TEST_CASE("a model of tokens predicts the next one") {
   CHECK(*samples.best_loss() == Approx(std::log(20)));
 }
 
+TEST_CASE("integers that a model casts are ones, positions, or numbers that show a class") {
+  OnnxFile file;
+  const OnnxFile::Dims dims{"N", std::int64_t{8}};
+  std::string sum;
+  for (const std::string name : {"padding_mask", "position_ids", "counts"}) {
+    file.input(name, dims, onnx::TensorProto::INT64);
+    file.node("Cast", {name}, {name + "_as"}).set("to", 1);
+    if (!sum.empty()) file.node("Add", {sum, name + "_as"}, {sum + name});
+    sum = sum.empty() ? name + "_as" : sum + name;
+  }
+  file.weight("w", {3, 8}).node("Gemm", {sum, "w"}, {"y"}).set("transB", 1).output("y");
+  const ImportedSamples samples(study_with(file, "generated"));
+  CHECK(input(samples, "padding_mask", 5, 8) == std::vector<std::int64_t>(8, 1));
+  CHECK(numbers_of(samples, "position_ids", 5, 8) == std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7});
+  std::set<std::string> shown;
+  for (std::int64_t index = 0; index < 100; ++index)
+    shown.insert(signs(numbers_of(samples, "counts", index, 8)));
+  CHECK(shown.size() == 3);
+}
+
 TEST_CASE("what a model cannot be trained on is said") {
   CHECK(config_error([&] {
           ImportedSamples(study_with(two_inputs(), "text.bin"));
