@@ -30,11 +30,13 @@ std::string path_of_scopes(std::string_view scopes) {
 
 /// A child of a Sequential is called by its whole path again: /features/features.0 is features.0.
 std::string path_of_name(std::string_view name) {
-  std::string path, last;
+  std::string path;
+  std::string_view last;
   auto parts = parts_of(name.substr(1));
   if (!parts.empty()) parts.pop_back();  // the op
   for (const std::string_view part : parts) {
-    const bool repeats = !last.empty() && part.starts_with(last + ".");
+    const bool repeats = !last.empty() && part.starts_with(last) && part.size() > last.size() &&
+                         part[last.size()] == '.';
     if (repeats) path.resize(path.size() - last.size());
     if (!path.empty() && !path.ends_with('.')) path += '.';
     path += part;

@@ -1,6 +1,7 @@
 // From the bytes of an ONNX file, a protocol buffer, to an OnnxModel.
 #define ONNX_ML 1
 #define ONNX_NAMESPACE onnx
+#include <google/protobuf/arena.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/unknown_field_set.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <memory_resource>
 #include <optional>
 #include <sstream>
 #include <unordered_map>
@@ -77,6 +79,7 @@ class Reader {
     onnx::GraphProto& graph = *proto_.mutable_graph();
     if (graph.sparse_initializer_size() > 0)
       fail("has sparse initializers, which are not modelled");
+    reserve(graph);
     for (onnx::TensorProto& tensor : *graph.mutable_initializer()) add_initializer(tensor);
     for (const onnx::ValueInfoProto& input : graph.input()) add_input(input);
     for (const onnx::NodeProto& node : graph.node()) add_node(node);
@@ -107,8 +110,20 @@ class Reader {
            ", which are not modelled; export it with them inlined");
   }
 
+  void reserve(const onnx::GraphProto& graph) {
+    std::size_t values = graph.initializer().size() + graph.input().size();
+    for (const onnx::NodeProto& node : graph.node()) values += node.output().size();
+    values_.reserve(values);
+    out_.values.reserve(values);
+    known_.reserve(values);
+    out_.initializers.reserve(graph.initializer().size());
+    out_.initialized.reserve(graph.initializer().size());
+    out_.nodes.reserve(graph.node().size());
+  }
+
+  /// `name` lies in the protocol buffer.
   int value_named(const std::string& name) {
-    const auto [at, is_new] = values_.emplace(name, static_cast<int>(out_.values.size()));
+    const auto [at, is_new] = values_.emplace(name, std::ssize(out_.values));
     if (is_new) {
       out_.values.push_back(name);
       known_.push_back(false);
@@ -116,9 +131,11 @@ class Reader {
     return at->second;
   }
 
-  int define(const std::string& name, const std::string& by) {
+  /// `by`() says who makes it, for messages.
+  template <typename By>
+  int define(const std::string& name, const By& by) {
     const int value = value_named(name);
-    if (known_[value]) fail(by + ": " + quoted(name) + " is there already");
+    if (known_[value]) fail(by() + ": " + quoted(name) + " is there already");
     known_[value] = true;
     return value;
   }
@@ -171,9 +188,9 @@ class Reader {
   }
 
   void add_initializer(onnx::TensorProto& proto) {
-    const std::string name = proto.name();
-    out_.initialized.push_back(define(name, "initializer"));
-    out_.initializers.push_back(tensor_of(proto, name));
+    const auto by = [] { return std::string("initializer"); };
+    out_.initialized.push_back(define(proto.name(), by));
+    out_.initializers.push_back(tensor_of(proto, proto.name()));
   }
 
   void add_input(const onnx::ValueInfoProto& proto) {
@@ -181,7 +198,7 @@ class Reader {
     // Before IR version 4 initializers were inputs, too.
     if (filled != values_.end() && known_[filled->second]) return;
     OnnxInput input;
-    input.value = define(proto.name(), "input");
+    input.value = define(proto.name(), [] { return std::string("input"); });
     const auto& type = proto.type();
     const auto element =
         type.has_tensor_type() ? type_of(type.tensor_type().elem_type()) : std::nullopt;
@@ -206,19 +223,22 @@ class Reader {
     const bool standard = proto.domain().empty() || proto.domain() == "ai.onnx";
     node.op = standard ? proto.op_type() : proto.domain() + "." + proto.op_type();
     node.name = proto.name().empty() && proto.output_size() > 0 ? proto.output(0) : proto.name();
-    const std::string who = "node " + quoted(node.name) + " (" + printable(node.op, 60) + ")";
+    const auto who = [&] {
+      return "node " + quoted(node.name) + " (" + printable(node.op, 60) + ")";
+    };
+    node.inputs.reserve(proto.input().size());
     for (const std::string& input : proto.input()) {
       if (input.empty()) {
         node.inputs.push_back(kNoOnnxValue);
         continue;
       }
       const int value = value_named(input);
-      if (!known_[value]) fail(who + ": nothing before it makes " + quoted(input));
+      if (!known_[value]) fail(who() + ": nothing before it makes " + quoted(input));
       node.inputs.push_back(value);
     }
     for (const std::string& output : proto.output())
       node.outputs.push_back(output.empty() ? kNoOnnxValue : define(output, who));
-    if (node.outputs.empty()) fail(who + ": has no output");
+    if (node.outputs.empty()) fail(who() + ": has no output");
     node.module = module_path(proto.name(), metadata(proto));
     for (const onnx::AttributeProto& attribute : proto.attribute())
       node.attributes.push_back(attribute_of(attribute, who));
@@ -239,7 +259,8 @@ class Reader {
     return {};
   }
 
-  OnnxAttribute attribute_of(const onnx::AttributeProto& proto, const std::string& who) const {
+  template <typename Who>
+  OnnxAttribute attribute_of(const onnx::AttributeProto& proto, const Who& who) const {
     OnnxAttribute out;
     out.name = proto.name();
     using T = onnx::AttributeProto;
@@ -251,7 +272,7 @@ class Reader {
       case T::INTS: out.numbers.assign(proto.ints().begin(), proto.ints().end()); break;
       case T::TENSOR: {
         onnx::TensorProto copy = proto.t();
-        out.tensor = std::make_shared<OnnxTensor>(tensor_of(copy, who));
+        out.tensor = std::make_shared<OnnxTensor>(tensor_of(copy, who()));
         break;
       }
       case T::GRAPH:
@@ -263,8 +284,9 @@ class Reader {
 
   onnx::ModelProto& proto_;
   OnnxModel out_;
-  std::unordered_map<std::string, int> values_;
-  Numbered<bool> known_;  // [value]: something makes it
+  std::pmr::monotonic_buffer_resource entries_;
+  std::pmr::unordered_map<std::string_view, int> values_{&entries_};  // by name
+  Numbered<bool> known_;                                              // [value]: something makes it
 };
 
 /// Without protobuf's own lines on stderr.
@@ -278,7 +300,8 @@ bool parse(onnx::ModelProto& proto, const std::string& bytes) {
 }  // namespace
 
 std::shared_ptr<const OnnxModel> parse_onnx(const std::string& bytes, const std::string& file) {
-  onnx::ModelProto proto;
+  google::protobuf::Arena arena;
+  onnx::ModelProto& proto = *google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
   if (bytes.size() > 0x7fffffff)
     throw ConfigError(SourcePos{file}, "", "is larger than 2 GiB; keep weights in external data");
   if (!parse(proto, bytes) || !proto.has_graph())
