@@ -24,7 +24,7 @@ std::optional<OpKind> unary_kind(std::string_view op) {
 /// x op number, or number op x where the number comes first.
 void OnnxImporter::with_scalar(const OnnxNode& node, int x, double number, bool first) {
   const std::string& op = node.op;
-  const std::string where = module(node);
+  const std::string& where = module(node);
   TensorId y = tensor(x);
   if (op == "Add") {
     y = graph_.affine(where, y, 1, number);
@@ -56,7 +56,7 @@ void OnnxImporter::binary(const OnnxNode& node) {
   if (nothing && dims == dims_of(a)) return pass_on(node);
   if (of_b && std::isfinite(*of_b)) return with_scalar(node, a, *of_b, false);
   if (of_a && std::isfinite(*of_a)) return with_scalar(node, b, *of_a, true);
-  const std::string where = module(node);
+  const std::string& where = module(node);
   TensorId x = tensor(a), y = tensor(b);
   if (node.op == "Add") {
     x = graph_.add(where, x, y);
@@ -74,7 +74,7 @@ void OnnxImporter::binary(const OnnxNode& node) {
 
 void OnnxImporter::unary(const OnnxNode& node) {
   const int id = in(node, 0);
-  const std::string where = module(node);
+  const std::string& where = module(node);
   const TensorId x = tensor(id);
   if (const auto kind = unary_kind(node.op))
     return set(node, graph_.activation(where, *kind, x), dims_of(id));
@@ -185,7 +185,7 @@ void OnnxImporter::reduce(const OnnxNode& node) {
     gone.push_back(static_cast<int>(at));
     removed.push_back(of_axis);
   }
-  const std::string where = module(node);
+  const std::string& where = module(node);
   TensorId y = graph_.sum(where, x, gone, /*keepdim=*/true);
   if (node.op == "ReduceMean") y = graph_.affine(where, y, 1 / elements);
   if (node.integer("keepdims", 1) == 0) {
@@ -200,7 +200,7 @@ void OnnxImporter::softmax(const OnnxNode& node) {
   const Dims dims = dims_of(id);
   const std::size_t axis = axis_of(node.integer("axis", -1), dims.size());
   TensorId x = full_tensor(id);
-  const std::string where = module(node);
+  const std::string& where = module(node);
   const bool last = axis + 1 == dims.size();
   DimList order;  // swaps the axis and the last dim, there and back
   for (std::size_t d = 0; d < dims.size(); ++d)

@@ -72,7 +72,7 @@ void OnnxImporter::convolution(const OnnxNode& node) {
     throw FoldError("is of other dims than its weight");
   const std::size_t spatial = dims.size() - 2;
   const Windows how = windows_of(node, spatial);
-  const std::string where = module(node);
+  const std::string& where = module(node);
   TensorId x = full_tensor(id), kernel = tensor(weight);
   if (spatial == 1) {
     x = graph_.view(where, x, {dims[0], dims[1], 1, dims[2]});
@@ -183,7 +183,7 @@ void OnnxImporter::instance_norm(const OnnxNode& node) {
   const int id = in(node, 0);
   const Dims dims = dims_of(id);
   if (dims.size() < 3) throw FoldError("norms over no dim");
-  const std::string where = module(node);
+  const std::string& where = module(node);
   DimList behind;
   double elements = 1;
   for (std::size_t d = 2; d < dims.size(); ++d) {

@@ -109,12 +109,14 @@ void OnnxImporter::find_masks() {
 
 /// Where the node's operands are one mask, what follows from it, and constants, what follows now.
 bool OnnxImporter::follow_mask(const OnnxNode& node) {
+  const auto follows = [&](int id) { return id != kNoOnnxValue && is_masked(id); };
+  if (std::none_of(node.inputs.begin(), node.inputs.end(), follows)) return false;
   int from = kNoOnnxValue;
   FoldInputs where_1, where_0;
   Dims dims;
   for (const int id : node.inputs) {
     const bool given = id != kNoOnnxValue;
-    const bool masked = given && is_masked(id);
+    const bool masked = follows(id);
     const ConstantRef constant = given && !masked ? constant_of(id) : nullptr;
     if (given && !masked && constant == nullptr) return false;
     if (masked && from != kNoOnnxValue && own_tensor(id) != own_tensor(from)) return false;
@@ -122,7 +124,7 @@ bool OnnxImporter::follow_mask(const OnnxNode& node) {
     where_1.push_back(masked ? value(id).ones : constant);
     where_0.push_back(masked ? value(id).zeros : constant);
   }
-  if (from == kNoOnnxValue || node.outputs[0] == kNoOnnxValue) return false;
+  if (node.outputs[0] == kNoOnnxValue) return false;
   const auto ones = fold_elementwise(node, where_1);
   if (!ones) return moves(node, from) && move_mask(node, from);
   for (const int id : node.inputs) {
@@ -191,7 +193,7 @@ TensorId OnnxImporter::chosen(int id) {
 /// A Where whose condition follows from a mask.
 void OnnxImporter::choose(const OnnxNode& node) {
   const int condition = node.inputs[0];
-  const std::string where = module(node);
+  const std::string& where = module(node);
   const TensorId a = tensor(node.inputs[1]), b = tensor(node.inputs[2]);
   operands_[now_].push_back(condition);
   const auto pick = [&](const OnnxConstant& which) {

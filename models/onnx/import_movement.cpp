@@ -126,7 +126,7 @@ void OnnxImporter::split(const OnnxNode& node) {
 /// Every step-th element of a dim, as (elements, step) of which one is taken.
 TensorId OnnxImporter::stepped(const OnnxNode& node, TensorId x, int dim, std::int64_t begin,
                                std::int64_t count, std::int64_t step) {
-  const std::string where = module(node);
+  const std::string& where = module(node);
   Dims dims = shape_dims(x);
   // As many whole groups of `step` as there are elements taken, the last of which may lack its end.
   if (step < 0) throw FoldError("goes backwards, which is not modelled");
@@ -178,7 +178,7 @@ void OnnxImporter::gather(const OnnxNode& node) {
   to.insert(to.end(), of_index.begin(), of_index.end());
   to.insert(to.end(), dims.begin() + static_cast<std::ptrdiff_t>(axis) + 1, dims.end());
   const Value& table = value(id);
-  const std::string where = module(node);
+  const std::string& where = module(node);
   if (table.kind == Value::Kind::kInitializer && dims.size() == 2 && axis == 0 &&
       !table.transposed && !of_index.empty()) {
     const TensorId rows = graph_.embedding(where, tensor(indices), tensor(id));

@@ -108,7 +108,7 @@ std::string OnnxImporter::parameter_name(int index) {
   const OnnxTensor& tensor = model_.initializers[index];
   const Use& use = uses_[index];
   std::string name = tensor.name;
-  const std::string of = is_merged(index) ? module_now() : use.module;
+  const std::string of(is_merged(index) ? module_now() : use.module);
   const bool of_another = is_merged(index) && !name.starts_with(of + ".");
   if ((is_generated(name) || of_another) && !of.empty())
     name = of + (use.adds && !use.scales ? ".bias" : ".weight");
@@ -130,20 +130,23 @@ bool OnnxImporter::is_merged(int index) {
 }
 
 /// Nodes of no module count as modules of their own.
-std::string OnnxImporter::module_now() const {
+const std::string& OnnxImporter::module_now() const {
   if (now_ == model_.nodes.size()) return reader();
   const OnnxNode& node = model_.nodes[now_];
   return node.module.empty() ? node.name : node.module;
 }
 
-std::string OnnxImporter::reader() const {
-  return now_ == model_.nodes.size() ? "loss" : module(model_.nodes[now_]);
+const std::string& OnnxImporter::reader() const {
+  static const std::string loss = "loss";
+  return now_ == model_.nodes.size() ? loss : module(model_.nodes[now_]);
 }
 
 TensorId OnnxImporter::parameter(int index, bool transposed) {
-  const std::pair key(index, is_merged(index) ? module_now() : std::string());
-  const auto found = parameters_.find(key);
-  if (found != parameters_.end()) return found->second;
+  TensorId& known =
+      is_merged(index)
+          ? merged_parameters_.try_emplace({index, module_now()}, kNoIndex).first->second
+          : parameters_[index];
+  if (known != kNoIndex) return known;
   const OnnxTensor& tensor = model_.initializers[index];
   const Use& use = uses_[index];
   Shape shape = graph_shape(tensor.dims);
@@ -156,8 +159,7 @@ TensorId OnnxImporter::parameter(int index, bool transposed) {
   const std::string name = parameter_name(index);
   const TensorId id = graph_.parameter(name, shape, SplitHint::kNone, decay, 0, form);
   weights_.push_back({name, &tensor, transposed});
-  parameters_.emplace(key, id);
-  return id;
+  return known = id;
 }
 
 }  // namespace trainyard

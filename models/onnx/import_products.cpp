@@ -27,7 +27,7 @@ std::pair<TensorId, const OnnxNode*> OnnxImporter::bias_behind(const OnnxNode& n
 void OnnxImporter::linear(const OnnxNode& node, TensorId x, int index, bool transposed, Dims dims) {
   const bool turned = !uses_[index].as_is;
   const TensorId w = parameter(index, turned);
-  const std::string where = module(node);
+  const std::string& where = module(node);
   if (turned != transposed) {  // other nodes read it as it is: multiplied as data is
     const Dims has = shape_dims(x);
     std::int64_t rows = 1;
@@ -76,7 +76,7 @@ void OnnxImporter::batched(const OnnxNode& node) {
   if (with(of_y) != shape_dims(y)) y = repeated(y, with(of_y));
   Dims dims = outer;
   dims.insert(dims.end(), {of_x[of_x.size() - 2], of_y.back()});
-  const std::string where = module(node);
+  const std::string& where = module(node);
   if (!outer.empty()) return set(node, graph_.bmm(where, x, y), dims);
   x = graph_.view(where, x, {1, of_x[0], of_x[1]});
   y = graph_.view(where, y, {1, of_y[0], of_y[1]});
@@ -88,7 +88,7 @@ void OnnxImporter::gemm(const OnnxNode& node) {
   const bool turn_a = node.integer("transA", 0) != 0, turn_b = node.integer("transB", 0) != 0;
   if (node.number("alpha", 1) != 1 || (has_input(node, 2) && node.number("beta", 1) != 1))
     throw FoldError("has an alpha or beta other than 1, which is not modelled");
-  const std::string where = module(node);
+  const std::string& where = module(node);
   const Dims& of_a = dims_of(a);
   const std::int64_t rows_of_a = of_a.size() == 2 ? of_a[turn_a ? 1 : 0] : 0;
   TensorId x = turn_a ? graph_.permute(where, full_tensor(a), {1, 0}) : rows(a);

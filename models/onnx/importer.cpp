@@ -34,7 +34,9 @@ OnnxImporter::OnnxImporter(const ModelConfig& config, const BuildOptions& option
       merged_(model_.nodes.size(), false),
       wider_(wider),
       known_(known),
-      operands_(model_.nodes.size() + 1) {}
+      operands_(model_.nodes.size() + 1),
+      made_by_(model_.values.size(), kNobody),
+      parameters_(model_.initializers.size(), kNoIndex) {}
 
 OnnxGraph OnnxImporter::run() {
   for (std::size_t i = 0; i < model_.initializers.size(); ++i) {
@@ -91,15 +93,17 @@ bool OnnxImporter::Reads::all_are_read() const {
   return true;
 }
 
-OnnxImporter::Reads OnnxImporter::reads() const {
+OnnxImporter::Reads OnnxImporter::take_reads() {
   Reads out;
-  out.made.assign(values_.size(), false);
   out.read.assign(values_.size(), false);
-  for (const Value& v : values_) {
-    out.dims.push_back(v.dims);
+  out.made.reserve(values_.size());
+  out.dims.reserve(values_.size());
+  out.types.reserve(values_.size());
+  for (const std::size_t maker : made_by_) out.made.push_back(maker != kNobody);
+  for (Value& v : values_) {
+    out.dims.push_back(std::move(v.dims));
     out.types.push_back(v.type);
   }
-  for (const auto& [id, node] : made_by_) out.made[id] = true;
   std::vector<std::size_t> nodes{model_.nodes.size()};
   std::vector<bool> seen(operands_.size(), false);
   while (!nodes.empty()) {
@@ -109,8 +113,7 @@ OnnxImporter::Reads OnnxImporter::reads() const {
     seen[node] = true;
     for (const int id : operands_[node]) {
       out.read[id] = true;
-      if (const auto maker = made_by_.find(id); maker != made_by_.end())
-        nodes.push_back(maker->second);
+      if (made_by_[id] != kNobody) nodes.push_back(made_by_[id]);
     }
   }
   return out;
@@ -190,11 +193,11 @@ ConstantRef OnnxImporter::constant_of(int id) {
 }
 
 bool OnnxImporter::try_fold(const OnnxNode& node) {
-  FoldInputs inputs;
   for (const int id : node.inputs) {
-    inputs.push_back(id == kNoOnnxValue ? nullptr : constant_of(id));
-    if (id != kNoOnnxValue && inputs.back() == nullptr) return false;
+    if (id != kNoOnnxValue && constant_of(id) == nullptr) return false;
   }
+  FoldInputs inputs;
+  for (const int id : node.inputs) inputs.push_back(id == kNoOnnxValue ? nullptr : constant_of(id));
   const auto made = fold(node, inputs);
   if (!made) return false;
   for (std::size_t i = 0; i < made->size() && i < node.outputs.size(); ++i) {
@@ -271,8 +274,9 @@ std::optional<double> OnnxImporter::scalar(int id) {
   return same ? std::optional(first) : std::nullopt;
 }
 
-std::string OnnxImporter::module(const OnnxNode& node) const {
-  return node.module.empty() ? "model" : node.module;
+const std::string& OnnxImporter::module(const OnnxNode& node) {
+  static const std::string whole = "model";
+  return node.module.empty() ? whole : node.module;
 }
 
 void OnnxImporter::give_shape(const OnnxNode& node) {
@@ -344,7 +348,7 @@ Numbered<std::vector<std::int64_t>> wider_dims(const ModelConfig& config, BuildO
   } catch (const ConfigError&) {
     return {};  // the run of the batch that was asked for says so, if it is wrong there, too
   }
-  return importer.reads().dims;
+  return importer.take_reads().dims;
 }
 
 }  // namespace
@@ -353,7 +357,7 @@ OnnxGraph build_onnx_graph(const ModelConfig& config, const BuildOptions& option
   const auto wider = wider_dims(config, options);
   OnnxImporter importer(config, options, &wider);
   OnnxGraph graph = importer.run();
-  const OnnxImporter::Reads reads = importer.reads();
+  const OnnxImporter::Reads reads = importer.take_reads();
   if (!reads.all_are_read()) graph = OnnxImporter(config, options, &wider, &reads).run();
   // Dims of weights that no node's own rule looks at.
   if (const std::string violation = find_violation(graph.graph); !violation.empty())

@@ -6,10 +6,12 @@
 // the graph until somebody needs them all.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <map>
-#include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -39,9 +41,11 @@ class OnnxImporter {
                const Reads* known = nullptr);
 
   OnnxGraph run();
-  Reads reads() const;  // of the run before
+  Reads take_reads();  // of the run before, which ends with it
 
  private:
+  static constexpr std::size_t kNobody = -1;
+
   struct Value {
     enum class Kind : std::uint8_t { kUnknown, kConstant, kInitializer, kTensor };
     Kind kind = Kind::kUnknown;
@@ -68,8 +72,8 @@ class OnnxImporter {
     bool adds = false;       // a bias
     bool looks_up = false;   // a table
     std::int64_t fan_in = 0;
-    std::string module;    // of the first node that reads it
-    bool several = false;  // modules read it
+    std::string_view module;  // of the first node that reads it
+    bool several = false;     // modules read it
     std::optional<bool> merged;
   };
 
@@ -95,8 +99,8 @@ class OnnxImporter {
   std::string parameter_name(int initializer);
   TensorId parameter(int initializer, bool transposed);
   bool is_merged(int initializer);
-  std::string module_now() const;
-  std::string reader() const;  // the module of the node that runs
+  const std::string& module_now() const;
+  const std::string& reader() const;  // the module of the node that runs
   TensorId constant_tensor(const OnnxConstant& constant);
   TensorId shrunk_constant(const OnnxConstant& constant);
   const Dims& dims_of(int id);
@@ -122,7 +126,7 @@ class OnnxImporter {
   FoldInputs constants_behind(const OnnxNode& node, std::size_t first);
   Dims axes_in(const OnnxNode& node, std::size_t i);
   std::optional<double> scalar(int id);  // a constant of one value
-  std::string module(const OnnxNode& node) const;
+  static const std::string& module(const OnnxNode& node);
   TensorId finish_loss();
 
   using Handler = void (OnnxImporter::*)(const OnnxNode& node);
@@ -199,21 +203,21 @@ class OnnxImporter {
   const BuildOptions& options_;
   const OnnxModel& model_;
   GraphBuilder graph_;
-  Numbered<Value> values_;              // [value]
-  Numbered<Use> uses_;                  // [initializer]
-  Numbered<bool> of_data_;              // [value]: depends on what inputs hold
-  Numbered<bool> needed_;               // [node]: the output depends on it
-  Numbered<std::vector<int>> readers_;  // [value]: nodes
-  Numbered<bool> merged_;               // [node]: done with one before it
+  Numbered<Value> values_;  // [value]
+  Numbered<Use> uses_;      // [initializer]
+  Numbered<bool> of_data_;  // [value]: depends on what inputs hold
+  Numbered<bool> needed_;   // [node]: the output depends on it
+  Numbered<boost::container::small_vector<int, 2>> readers_;  // [value]: nodes
+  Numbered<bool> merged_;                                     // [node]: done with one before it
   const Numbered<Dims>* wider_;
   const Reads* known_;
-  std::size_t now_ = 0;                           // the node that runs; behind the last the loss
-  Numbered<std::vector<int>> operands_;           // [node]: values that its ops read
-  std::unordered_map<int, std::size_t> made_by_;  // [value]: the node whose ops make it
-  std::map<std::pair<int, std::string>, TensorId>
-      parameters_;  // by initializer, of merged and module
+  std::size_t now_ = 0;  // the node that runs; behind the last the loss
+  Numbered<boost::container::small_vector<int, 4>> operands_;  // [node]: values that its ops read
+  Numbered<std::size_t> made_by_;  // [value]: the node whose ops make it, or kNobody
+  Numbered<TensorId> parameters_;  // [initializer]: that are not merged
+  std::map<std::pair<int, std::string>, TensorId> merged_parameters_;  // by initializer and module
   std::vector<OnnxWeight> weights_;
-  std::set<std::string> names_;
+  std::unordered_set<std::string> names_;
   TensorId ones_ = kNoIndex;
   int constants_ = 0;
 };
