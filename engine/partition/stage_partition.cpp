@@ -9,31 +9,35 @@ namespace trainyard {
 
 namespace {
 
-/// Copies a graph op by op, with a stage for each, and inserts what connects the stages.
+/// Moves the ops of a graph one by one, with a stage for each, and inserts what connects the
+/// stages.
 class StageCutter {
  public:
-  StageCutter(const Graph& in, int num_stages, const ScatterGather& scatter,
-              std::int32_t turning_stage)
-      : in_(in),
+  StageCutter(Graph in, int num_stages, const ScatterGather& scatter, std::int32_t turning_stage)
+      : ops_(std::move(in.ops)),
         scatter_(scatter),
         turn_(turning_stage) {
     out_.num_stages = num_stages;
     Graph& graph = out_.graph;
-    graph = without_ops(in);
-    graph.ops.reserve(in.ops.size() + 64);
-    home_.assign(in.tensors.size(), -1);
+    graph = std::move(in);
+    graph.ops = {};
+    graph.constants.clear();
+    graph.smaller.clear();
+    graph.ops.reserve(ops_.size() + 64);
+    home_.assign(graph.tensors.size(), -1);
   }
 
   StagedGraph run(const Indexed<OpId, std::int32_t>& stage_of_op) {
-    for (const OpId i : in_.ops.keys()) {
-      Op op = in_.ops[i];
+    for (const OpId i : ops_.keys()) {
+      Op op = std::move(ops_[i]);
       const std::int32_t stage = stage_of_op[i];
+      const TensorId first = op.inputs.empty() ? TensorId(kNoIndex) : op.inputs[0];
       for (TensorId& input : op.inputs) input = at_stage(input, stage, op);
       for (TensorId output : op.outputs) home_[output] = stage;
       for (TensorId output : op.outputs) {
         TensorId& alias = tensor(output).alias;
         // A view of what arrived here; half a batch lies in what will be joined.
-        if (alias != kNoIndex && alias == in_.ops[i].inputs[0]) alias = op.inputs[0];
+        if (alias != kNoIndex && alias == first) alias = op.inputs[0];
       }
       emit(std::move(op), stage);
     }
@@ -72,6 +76,7 @@ class StageCutter {
   /// The tensor that stands for `id` on `stage`: itself, its local copy, or the value received.
   TensorId at_stage(TensorId id, std::int32_t stage, const Op& reader) {
     if (tensor(id).role == TensorRole::kParameter) return id;
+    if (tensor(id).role == TensorRole::kActivation && home_[id] >= stage) return id;
     const auto key = std::pair(id, stage);
     if (const auto known = local_.find(key); known != local_.end()) return known->second;
     TensorId here = id;
@@ -80,7 +85,7 @@ class StageCutter {
       Op load = connecting(OpKind::kLoad, reader, id, here);
       load.inputs.clear();
       emit(std::move(load), stage);
-    } else if (home_[id] < stage) {
+    } else {
       here = receive(id, stage, reader);
     }
     local_.emplace(key, here);
@@ -156,7 +161,7 @@ class StageCutter {
   };
   using ByStage = std::unordered_map<std::pair<TensorId, std::int32_t>, TensorId, PairHash>;
 
-  const Graph& in_;
+  Indexed<OpId, Op> ops_;
   StagedGraph out_;
   const ScatterGather& scatter_;
   std::int32_t turn_;
@@ -217,7 +222,7 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
   return first;
 }
 
-std::variant<StagedGraph, Infeasible> partition_stages(const Graph& graph, int num_stages,
+std::variant<StagedGraph, Infeasible> partition_stages(Graph graph, int num_stages,
                                                        const PartitionConfig& partition,
                                                        const ScatterGather& scatter,
                                                        std::int32_t turning_stage) {
@@ -238,7 +243,7 @@ std::variant<StagedGraph, Infeasible> partition_stages(const Graph& graph, int n
       stage_of_op[i] = static_cast<std::int32_t>(after - first.begin()) - 1;
     }
   }
-  return StageCutter(graph, num_stages, scatter, turning_stage).run(stage_of_op);
+  return StageCutter(std::move(graph), num_stages, scatter, turning_stage).run(stage_of_op);
 }
 
 }  // namespace trainyard

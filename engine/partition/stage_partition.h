@@ -45,7 +45,7 @@ struct ScatterGather {
 
 /// `turning_stage`: lives on the rank of the stage before it, so that no transfer is between the
 /// two (turning_stage() in engine/schedule/stage_form.h); -1: none does.
-std::variant<StagedGraph, Infeasible> partition_stages(const Graph& graph, int num_stages,
+std::variant<StagedGraph, Infeasible> partition_stages(Graph graph, int num_stages,
                                                        const PartitionConfig& partition,
                                                        const ScatterGather& scatter,
                                                        std::int32_t turning_stage = -1);

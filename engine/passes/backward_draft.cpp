@@ -2,14 +2,15 @@
 
 namespace trainyard {
 
-BackwardDraft::BackwardDraft(const StagedGraph& staged, DType grad_dtype) : staged_(staged) {
-  out_.graph = staged.graph;
+BackwardDraft::BackwardDraft(StagedGraph staged, DType grad_dtype)
+    : stage_(std::move(staged.stage)) {
+  out_.graph = std::move(staged.graph);
   out_.num_stages = staged.num_stages;
-  out_.forward.reserve(staged.graph.ops.size());
-  out_.backward.reserve(staged.graph.ops.size() * 2);
-  out_.graph.tensors.reserve(staged.graph.tensors.size() * 2);
-  gradient_.assign(staged.graph.tensors.size(), kNoIndex);
-  for (const Parameter& parameter : staged.graph.parameters) {
+  out_.forward.reserve(out_.graph.ops.size());
+  out_.backward.reserve(out_.graph.ops.size() * 2);
+  gradient_.assign(out_.graph.tensors.size(), kNoIndex);
+  out_.graph.tensors.reserve(out_.graph.tensors.size() * 2);
+  for (const Parameter& parameter : out_.graph.parameters) {
     out_.parameter_gradient.push_back(
         parameter.tensor == kNoIndex ? kNoIndex : parameter_gradient(parameter, grad_dtype));
   }

@@ -14,11 +14,10 @@ namespace trainyard {
 
 class BackwardDraft {
  public:
-  /// `staged` must outlive it.
-  BackwardDraft(const StagedGraph& staged, DType grad_dtype);
+  BackwardDraft(StagedGraph staged, DType grad_dtype);
 
-  const Op& op(OpId id) const { return staged_.graph.ops[id]; }
-  std::int32_t stage(OpId id) const { return staged_.stage[id]; }
+  const Op& op(OpId id) const { return out_.graph.ops[id]; }
+  std::int32_t stage(OpId id) const { return stage_[id]; }
   Tensor& tensor(TensorId id) { return out_.graph.tensors[id]; }
   TensorId root(TensorId id);
   bool is_parameter(TensorId id) { return tensor(id).role == TensorRole::kParameter; }
@@ -65,7 +64,7 @@ class BackwardDraft {
   /// Tensors of a graph that is not sharded have none.
   SpecId dual_of(SpecId spec);
 
-  const StagedGraph& staged_;
+  Indexed<OpId, std::int32_t> stage_;
   TrainingGraph out_;
   void note_use(TensorId id);
 

@@ -108,7 +108,8 @@ constexpr std::tuple kGraphPasses = {
          [](StagedGraph& staged, const PassContext&, int num_stages,
             const PartitionConfig& partition, const ScatterGather& scatter,
             std::int32_t turning_stage) {
-           return put(partition_stages(staged.graph, num_stages, partition, scatter, turning_stage),
+           return put(partition_stages(std::move(staged.graph), num_stages, partition, scatter,
+                                       turning_stage),
                       staged);
          },
          find_staged_violation},
@@ -281,9 +282,9 @@ std::optional<Infeasible> Compiler::Kept::make_trainings(const Graph& model,
     StagedGraph staged;
     if (auto reason = walk(kGraphPasses, wanted.graph, staged, context, watch)) return reason;
     TrainingGraph training;
-    watch.run("differentiate", training, find_training_violation,
-              [&] { training = differentiate(staged, source.software, wanted.differentiate); });
-    staged = StagedGraph{};  // deep models: a graph of 10^5 layers is a gigabyte
+    watch.run("differentiate", training, find_training_violation, [&] {
+      training = differentiate(std::move(staged), source.software, wanted.differentiate);
+    });
     if (auto reason = walk(kTrainingPasses, wanted.training, training, context, watch))
       return reason;
     trainings.push_back(std::move(training));

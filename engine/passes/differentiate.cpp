@@ -17,14 +17,13 @@ namespace {
 
 class Differentiator {
  public:
-  Differentiator(const StagedGraph& staged, const SoftwareProfile& software, DType grad_dtype)
-      : staged_(staged),
-        software_(software),
-        draft_(staged, grad_dtype) {}
+  Differentiator(StagedGraph staged, const SoftwareProfile& software, DType grad_dtype)
+      : software_(software),
+        draft_(std::move(staged), grad_dtype) {}
 
   TrainingGraph run() {
-    const auto& ops = staged_.graph.ops;
     TrainingGraph& out = draft_.training();
+    const auto& ops = out.graph.ops;
     for (const OpId i : ops.keys()) {
       Instruction forward = draft_.instruction(i, OpPart::kForward);
       forward.reads.assign(ops[i].inputs.begin(), ops[i].inputs.end());
@@ -151,7 +150,7 @@ class Differentiator {
       return communicate(id, OpKind::kAllGather, dy, -1, false);
     if (op.kind == OpKind::kAllGather && op.attrs.dim < 0)
       return communicate(id, OpKind::kSlice, dy, -1, true);
-    const auto& specs = staged_.graph.specs;
+    const auto& specs = draft_.training().graph.specs;
     const auto move = move_between(specs[tensor(x).spec], specs[tensor(y).spec]);
     check(move.has_value(), "a move changes the states of its axes");
     switch (backward_kind(*move)) {
@@ -260,16 +259,14 @@ class Differentiator {
     });
   }
 
-  const StagedGraph& staged_;
   const SoftwareProfile& software_;
   BackwardDraft draft_;
 };
 
 }  // namespace
 
-TrainingGraph differentiate(const StagedGraph& staged, const SoftwareProfile& software,
-                            DType grad_dtype) {
-  return Differentiator(staged, software, grad_dtype).run();
+TrainingGraph differentiate(StagedGraph staged, const SoftwareProfile& software, DType grad_dtype) {
+  return Differentiator(std::move(staged), software, grad_dtype).run();
 }
 
 }  // namespace trainyard

@@ -12,7 +12,6 @@
 namespace trainyard {
 
 /// `grad_dtype`: type in which parameter gradients accumulate.
-TrainingGraph differentiate(const StagedGraph& staged, const SoftwareProfile& software,
-                            DType grad_dtype);
+TrainingGraph differentiate(StagedGraph staged, const SoftwareProfile& software, DType grad_dtype);
 
 }  // namespace trainyard
