@@ -4,7 +4,6 @@
 #include <iterator>
 #include <map>
 #include <numeric>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -56,15 +55,15 @@ class BucketPlanner {
   void find_users() {
     by_stage_.resize(training_.num_stages);
     ranks_.resize(training_.graph.parameters.size());
-    std::set<std::pair<ParameterId, std::int32_t>> placed;  // (parameter, rank)
     for (const Instruction& op : training_.forward) {
       for (TensorId read : op.reads) {
         if (tensor(read).role != TensorRole::kParameter) continue;
         const ParameterId index = tensor(read).parameter;
         const std::int32_t rank = rank_of(op.stage);
-        if (!placed.emplace(index, rank).second) continue;
+        auto& ranks = ranks_[index];
+        if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) continue;
         by_stage_[op.stage].push_back(index);
-        ranks_[index].push_back(rank);
+        ranks.push_back(rank);
       }
     }
     for (auto& ranks : ranks_) std::sort(ranks.begin(), ranks.end());
@@ -114,7 +113,8 @@ class BucketPlanner {
     for (auto it = users.rbegin(); it != users.rend(); ++it) {
       const Parameter& p = parameter(*it);
       const auto& ranks = ranks_[*it];
-      const std::vector<std::int32_t> tied = ranks.size() > 1 ? ranks : std::vector<std::int32_t>{};
+      std::vector<std::int32_t> tied;
+      if (ranks.size() > 1) tied.assign(ranks.begin(), ranks.end());
       const AxisSet replicated = replicated_over(tensor(p.tensor).spec);
       const auto partial = static_cast<AxisSet>(spec(p.used).entered & set_of(tensor_axes_));
       const std::int32_t owner = owner_.empty() ? -1 : owner_[*it];
@@ -267,7 +267,8 @@ class BucketPlanner {
   Axes tensor_axes_, data_axes_;
   BucketPlan plan_;
   Indexed<std::int32_t, std::vector<ParameterId>> by_stage_;  // parameters that the stage keeps
-  Indexed<ParameterId, std::vector<std::int32_t>> ranks_;     // pipeline ranks that use it
+  Indexed<ParameterId, boost::container::small_vector<std::int32_t, 2>>
+      ranks_;                                     // pipeline ranks that use it
   std::map<ParameterId, std::size_t> first_use_;  // of tied ones: a place in their order
   Indexed<ParameterId, std::int32_t> owner_;      // empty: they have none
 };
