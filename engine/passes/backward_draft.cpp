@@ -10,6 +10,7 @@ BackwardDraft::BackwardDraft(StagedGraph staged, DType grad_dtype)
   out_.backward.reserve(out_.graph.ops.size() * 2);
   gradient_.assign(out_.graph.tensors.size(), kNoIndex);
   out_.graph.tensors.reserve(out_.graph.tensors.size() * 2);
+  copies_.reserve(gradient_.size());
   for (const Parameter& parameter : out_.graph.parameters) {
     out_.parameter_gradient.push_back(
         parameter.tensor == kNoIndex ? kNoIndex : parameter_gradient(parameter, grad_dtype));

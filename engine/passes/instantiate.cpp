@@ -82,7 +82,8 @@ class Instantiator {
     if (owns_parameters(parallel_)) p.owners = kDataGroup;
     p.modules.insert(p.modules.end(), training_.graph.modules.begin(),
                      training_.graph.modules.end());
-    p.values.reserve(training_.graph.tensors.size());
+    // Buckets and what ends a step have values of their own.
+    p.values.reserve(training_.graph.tensors.size() * 5 / 4);
   }
 
   TensorId root(TensorId id) const { return storage_of(training_.graph, id); }

@@ -108,10 +108,12 @@ std::string OnnxImporter::parameter_name(int index) {
   const OnnxTensor& tensor = model_.initializers[index];
   const Use& use = uses_[index];
   std::string name = tensor.name;
-  const std::string of(is_merged(index) ? module_now() : use.module);
-  const bool of_another = is_merged(index) && !name.starts_with(of + ".");
+  const std::string_view of = is_merged(index) ? std::string_view(module_now()) : use.module;
+  const bool of_another =
+      is_merged(index) && !(name.starts_with(of) && name.substr(of.size()).starts_with('.'));
   if ((is_generated(name) || of_another) && !of.empty())
-    name = of + (use.adds && !use.scales ? ".bias" : ".weight");
+    name = std::string(of) + (use.adds && !use.scales ? ".bias" : ".weight");
+  if (names_.insert(name).second) return name;
   const std::string base = name;
   for (int i = 1; !names_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
   return name;
@@ -156,9 +158,9 @@ TensorId OnnxImporter::parameter(int index, bool transposed) {
   if (use.scales) form.init = Init::kOnes;
   if (use.adds && !use.scales) form.init = Init::kZeros;
   const bool decay = shape.size() > 1 && !use.scales && !use.adds;
-  const std::string name = parameter_name(index);
+  std::string name = parameter_name(index);
   const TensorId id = graph_.parameter(name, shape, SplitHint::kNone, decay, 0, form);
-  weights_.push_back({name, &tensor, transposed});
+  weights_.push_back({std::move(name), &tensor, transposed});
   return known = id;
 }
 

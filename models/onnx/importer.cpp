@@ -36,7 +36,10 @@ OnnxImporter::OnnxImporter(const ModelConfig& config, const BuildOptions& option
       known_(known),
       operands_(model_.nodes.size() + 1),
       made_by_(model_.values.size(), kNobody),
-      parameters_(model_.initializers.size(), kNoIndex) {}
+      parameters_(model_.initializers.size(), kNoIndex) {
+  weights_.reserve(model_.initializers.size());
+  names_.reserve(model_.initializers.size());
+}
 
 OnnxGraph OnnxImporter::run() {
   for (std::size_t i = 0; i < model_.initializers.size(); ++i) {

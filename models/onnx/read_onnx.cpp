@@ -300,7 +300,9 @@ bool parse(onnx::ModelProto& proto, const std::string& bytes) {
 }  // namespace
 
 std::shared_ptr<const OnnxModel> parse_onnx(const std::string& bytes, const std::string& file) {
-  google::protobuf::Arena arena;
+  google::protobuf::ArenaOptions blocks;
+  blocks.max_block_size = std::size_t{1} << 20;
+  google::protobuf::Arena arena(blocks);
   onnx::ModelProto& proto = *google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
   if (bytes.size() > 0x7fffffff)
     throw ConfigError(SourcePos{file}, "", "is larger than 2 GiB; keep weights in external data");
