@@ -63,6 +63,8 @@ void order_halves(StagedGraph& staged) {
 }
 
 void order_halves(std::vector<Instruction>& backward) {
+  const auto is_whole = [](const Instruction& one) { return one.half == 0; };
+  if (std::all_of(backward.begin(), backward.end(), is_whole)) return;
   reorder(backward, halves_in_turn(backward, 2));
 }
 
