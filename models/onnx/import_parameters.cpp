@@ -34,12 +34,15 @@ void OnnxImporter::find_dependent() {
 
 /// Exporters turn a weight around that a product shares with a table: the copy is that table.
 void OnnxImporter::find_tied() {
+  std::vector<std::size_t> tables;
+  for (std::size_t i = 0; i < uses_.size(); ++i) {
+    if (uses_[i].looks_up) tables.push_back(i);
+  }
   for (std::size_t i = 0; i < uses_.size(); ++i) {
     const OnnxTensor& copy = model_.initializers[i];
     if (!uses_[i].as_weight || uses_[i].looks_up || !is_generated(copy.name)) continue;
-    for (std::size_t table = 0; table < uses_.size(); ++table) {
-      if (!uses_[table].looks_up || !is_turned(model_.initializers[table], copy, model_.file))
-        continue;
+    for (const std::size_t table : tables) {
+      if (!is_turned(model_.initializers[table], copy, model_.file)) continue;
       Value& v = value(model_.initialized[i]);
       v.initializer = static_cast<int>(table);
       v.transposed = true;
@@ -113,9 +116,12 @@ std::string OnnxImporter::parameter_name(int index) {
       is_merged(index) && !(name.starts_with(of) && name.substr(of.size()).starts_with('.'));
   if ((is_generated(name) || of_another) && !of.empty())
     name = std::string(of) + (use.adds && !use.scales ? ".bias" : ".weight");
-  if (names_.insert(name).second) return name;
-  const std::string base = name;
-  for (int i = 1; !names_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
+  const auto [at, is_new] = names_.try_emplace(name, 1);
+  if (is_new) return name;
+  auto& [base, next] = *at;  // stays where it is
+  do {
+    name = base + "_" + std::to_string(next++);
+  } while (!names_.try_emplace(name, 1).second);
   return name;
 }
 

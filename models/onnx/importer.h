@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -217,7 +216,7 @@ class OnnxImporter {
   Numbered<TensorId> parameters_;  // [initializer]: that are not merged
   std::map<std::pair<int, std::string>, TensorId> merged_parameters_;  // by initializer and module
   std::vector<OnnxWeight> weights_;
-  std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, int> names_;  // of parameters -> the next number behind it
   TensorId ones_ = kNoIndex;
   int constants_ = 0;
 };

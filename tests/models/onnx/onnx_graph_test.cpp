@@ -226,6 +226,21 @@ TEST_CASE("norms whose equal weights an exporter merged have their own") {
   CHECK(norms({1, 2}) == std::vector<std::string>{"a.weight", "a.bias", "b.bias"});
 }
 
+TEST_CASE("weights that an exporter named are called as their module, and numbered") {
+  OnnxFile file;
+  file.input("x", {"N", std::int64_t{4}}).weight("fc.weight_1", {4, 4});
+  std::string x = "x";
+  for (const std::string name :
+       {"onnx::MatMul_7", "onnx::MatMul_8", "fc.weight_1", "onnx::MatMul_9"}) {
+    if (name.starts_with("onnx")) file.weight(name, {4, 4});
+    const std::string y = "of_" + name;
+    file.node("MatMul", {x, name}, {y}).named("/fc/MatMul");
+    x = y;
+  }
+  CHECK(parameters(graph_of(file.output(x)).graph) ==
+        std::vector<std::string>{"fc.weight", "fc.weight_1", "fc.weight_1_1", "fc.weight_2"});
+}
+
 TEST_CASE("layers are the numbered modules that hold most parameters, or those of the pattern") {
   OnnxFile file;
   file.input("x", {"N", std::int64_t{4}});
