@@ -3,7 +3,9 @@
 #include <string>
 #include <system_error>
 
+#include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
+#include "study/data_kinds.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 
@@ -34,11 +36,26 @@ void read_framework(Section& root) {
   section.finish();
 }
 
+/// `0.5`, or `[0.485, 0.456, 0.406]`.
+void read_of_channels(Section& section, std::string_view key, std::vector<double>& values) {
+  const auto node = section.given(key);
+  if (!node) return;
+  if (!node->is_sequence()) return section.number(key, values.front());
+  if (node->items().empty()) node->fail("expected a number for each channel");
+  values.clear();
+  node->each_item([&](const YamlNode& item) {
+    values.push_back(item.as_number());
+    if (key == "std" && !(values.back() > 0))
+      item.fail("expected more than 0, got " + number_text(values.back()));
+  });
+}
+
 void read_data(Section& root) {
   DataConfig& data = root.study().data;
   Section section = root.child("data");
-  section.read_all();
-  if (data.path != "generated" && data.path != "synthetic") {
+  section.read_all({{"mean", [&] { read_of_channels(section, "mean", data.mean); }},
+                    {"std", [&] { read_of_channels(section, "std", data.std); }}});
+  if (is_of_files(data)) {
     // Absolute, so that study.resolved.yaml means the same file from another folder.
     std::error_code unavailable;
     const std::string path = path_from_study(root.study(), data.path);

@@ -25,9 +25,11 @@ struct Origin {
 };
 
 struct DataConfig {
-  std::string path = "generated";  // a file, or: generated | synthetic
-  std::string format = "text";     // megatron | u16 | u32 | text
+  std::string path = "generated";  // a file or folder, or: generated | synthetic
+  std::string kind;                // tokens | images | tensors; empty: the imported model says it
+  std::string format = "text";     // of tokens: megatron | u16 | u32 | text
   bool shuffle = true;
+  std::vector<double> mean = {0}, std = {1};  // of pixels as x / 255: of all channels, or of each
 };
 
 struct CheckpointConfig {

@@ -6,6 +6,7 @@
 #include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
+#include "study/data_kinds.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 #include "study/study_words.h"
@@ -258,6 +259,11 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
   warn_of_schedule(study, software);
   resolve_virtual_stages(study);
   resolve_case_partition(study);
+  if (const auto kinds = data_kinds(study.model.family);
+      study.data.kind.empty() && kinds.size() == 1) {
+    study.data.kind = kinds.front();
+    study.origins["data.kind"] = default_origin("the family's");
+  }
   if (study.model.pad_vocab_to == 0 && is_of_text(study.model.family)) {
     const std::int64_t tensor = study.parallel.tensor;
     study.model.pad_vocab_to = (study.model.vocab + tensor - 1) / tensor * tensor;

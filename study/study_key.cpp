@@ -30,7 +30,8 @@ std::string range_text(const NumberForm& form) {
 std::string default_text(const StudyKey& key) {
   if (!key.fallback.empty() || !key.field) return std::string(key.fallback);
   const auto* word = std::get_if<WordForm>(&key.forms.front());
-  return value_text(key.field.get(Study{}, word != nullptr ? word->words : Words{}));
+  const Study fresh;
+  return value_text(key.field.get(fresh, word != nullptr ? word->words : Words{}));
 }
 
 std::string help_text(const StudyKey& key) {

@@ -173,6 +173,31 @@ void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
   out.close();
 }
 
+std::string of_channels_text(const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values) text += (text.empty() ? "" : ", ") + number_text(value);
+  return values.size() == 1 ? text : "[" + text + "]";
+}
+
+void write_data(ResolvedText& out, const DataConfig& data) {
+  out.map("data", data_keys(),
+          {{"kind",
+            [&] {
+              if (!data.kind.empty()) out.text("kind", data.kind);
+            }},
+           {"format",
+            [&] {
+              if (data.kind.empty() || data.kind == "tokens") out.text("format", data.format);
+            }},
+           {"mean",
+            [&] {
+              if (data.kind != "tokens") out.line("mean", of_channels_text(data.mean));
+            }},
+           {"std", [&] {
+              if (data.kind != "tokens") out.line("std", of_channels_text(data.std));
+            }}});
+}
+
 }  // namespace
 
 std::string resolved_study_text(const Study& study) {
@@ -193,7 +218,7 @@ std::string resolved_study_text(const Study& study) {
                                              if (!study.framework.version.empty())
                                                out.text("version", study.framework.version);
                                            }}});
-  out.map("data", data_keys());
+  write_data(out, study.data);
   out.map("checkpoint", checkpoint_keys());
   out.text("fidelity", study.fidelity);
   return out.take();

@@ -4,7 +4,6 @@
 
 #include "engine/base/error.h"
 #include "real/data/draws.h"
-#include "real/data/permutation.h"
 
 namespace trainyard {
 
@@ -20,7 +19,7 @@ std::int64_t count_windows(const TokenFile& file, const WindowShape& shape) {
 }  // namespace
 
 FileWindows::FileWindows(TokenFile file, std::int64_t num_symbols, const WindowShape& shape,
-                         const Order& order)
+                         const EpochOrder& order)
     : file_(std::move(file)),
       num_symbols_(num_symbols),
       shape_(shape),
@@ -33,12 +32,6 @@ FileWindows::FileWindows(TokenFile file, std::int64_t num_symbols, const WindowS
                          ? "a sample of this model needs "
                          : text(shape.least_count) + " samples of this model need ") +
                     text(needed));
-}
-
-std::int64_t FileWindows::window_at(std::int64_t index) const {
-  const std::int64_t place = index % num_windows_;
-  if (!order_.shuffle) return place;
-  return KeyedPermutation(num_windows_, order_.seed, index / num_windows_)(place);
 }
 
 void FileWindows::read(std::int64_t index, std::span<std::int64_t> out) const {

@@ -6,23 +6,19 @@
 #include <span>
 #include <string>
 
+#include "real/data/epoch_order.h"
 #include "real/data/token_file.h"
 #include "real/data/token_windows.h"
 
 namespace trainyard {
 
-/// With n = num_windows(), index i is place i % n of epoch i / n. Window w of the file begins at
-/// token w * stride; what is left behind the last whole window is not used.
+/// Window w of the file begins at token w * stride; what is left behind the last whole window is
+/// not used.
 class FileWindows final : public TokenWindows {
  public:
-  struct Order {
-    bool shuffle = true;
-    std::int64_t seed = 1;
-  };
-
   /// Throws ConfigError where the file has fewer than shape.least_count windows.
   FileWindows(TokenFile file, std::int64_t num_symbols, const WindowShape& shape,
-              const Order& order);
+              const EpochOrder& order);
 
   std::int64_t num_windows() const { return num_windows_; }
 
@@ -36,13 +32,15 @@ class FileWindows final : public TokenWindows {
   std::string description() const override;
 
  private:
-  std::int64_t window_at(std::int64_t index) const;  // number of the window in the file
+  std::int64_t window_at(std::int64_t index) const {  // number of the window in the file
+    return order_.item_at(index, num_windows_);
+  }
   void read_window(std::int64_t window, std::span<std::int64_t> out) const;
 
   TokenFile file_;
   std::int64_t num_symbols_;
   WindowShape shape_;
-  Order order_;
+  EpochOrder order_;
   std::int64_t num_windows_;
 };
 

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "engine/base/error.h"
-#include "engine/base/user_text.h"
 #include "real/data/draws.h"
 #include "real/data/noisy_labels.h"
 #include "study/study_origin.h"
@@ -27,13 +26,7 @@ ImageSamples::ImageSamples(const Study& study)
       classes_(study.model.classes),
       cells_(std::min(kMostCells, study.model.image_size)),
       learnable_(study.data.path == "generated") {
-  if (learnable_) {
-    draw_patterns(study);
-  } else if (study.data.path != "synthetic") {
-    fail_at(study, "data.path",
-            quoted(study.data.path) +
-                ": files of images are not in this version; expected generated or synthetic");
-  }
+  if (learnable_) draw_patterns(study);
 }
 
 void ImageSamples::draw_patterns(const Study& study) {

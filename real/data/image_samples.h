@@ -18,8 +18,7 @@ namespace trainyard {
 
 class ImageSamples final : public Samples {
  public:
-  /// Throws ConfigError where data.path is a file, or images are too small to tell the classes
-  /// apart.
+  /// Throws ConfigError where images are too small to tell the classes apart.
   explicit ImageSamples(const Study& study);
 
   void fill(std::string_view name, std::int64_t index, std::span<std::int64_t> out) const override;

@@ -2,15 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "engine/base/error.h"
 #include "engine/base/indexed.h"
 #include "engine/base/user_text.h"
-#include "engine/plan/microbatch_sizes.h"
-#include "models/model.h"
-#include "models/onnx/onnx_graph.h"
 #include "real/data/draws.h"
 #include "real/data/noisy_labels.h"
 #include "study/study_origin.h"
@@ -23,102 +19,61 @@ constexpr std::int64_t kMostCells = 48;         // of a pattern
 constexpr std::int64_t kUnlabelledClasses = 8;  // where the loss has none
 constexpr std::uint32_t kTargets = 0;           // their patterns' number; inputs count from 1
 
-std::int64_t per_sample(const Shape& shape) {
-  return num_elements(shape) / std::max<std::int64_t>(1, shape[0]);
-}
-
-/// Rows of the smallest table that the tensor, or a view of it, is looked up in; 0: of none.
-std::int64_t rows_looked_up(const Graph& graph, TensorId input) {
-  std::set<TensorId> same{input};
-  std::int64_t rows = 0;
-  for (const Op& op : graph.ops) {
-    const auto reads = std::find_if(op.inputs.begin(), op.inputs.end(),
-                                    [&](TensorId id) { return same.contains(id); });
-    if (reads == op.inputs.end()) continue;
-    if (op.kind == OpKind::kEmbedding) {
-      for (const TensorId id : op.inputs) {
-        const Tensor& table = graph.tensors[id];
-        if (table.role != TensorRole::kParameter) continue;
-        rows = rows == 0 ? table.shape[0] : std::min(rows, table.shape[0]);
-      }
-    } else if (is_integer(graph.tensors[op.outputs[0]].dtype)) {
-      same.insert(op.outputs[0]);
-    }
-  }
-  return rows;
-}
-
-bool has_word(std::string_view name, std::string_view word) {
-  return name.find(word) != std::string_view::npos;
-}
-
 }  // namespace
 
-ImportedSamples::ImportedSamples(const Study& study)
-    : seed_(study.training.seed),
-      learnable_(study.data.path != "synthetic"),
-      loss_(study.model.loss) {
-  const auto sizes = local_sizes(study.training, study.parallel);
-  read_graph(study, build_model(study.model, {.microbatch = sizes[0]}));
+std::string text_input(const Graph& graph) {
+  const Op& loss = graph.ops[graph.tensors[graph.loss].producer];
+  const Shape& logits = graph.tensors[loss.inputs[0]].shape;
+  if (loss.kind != OpKind::kCrossEntropy || logits.size() < 3) return "";
+  const std::vector<SampleInput> inputs = sample_inputs(graph);
+  const auto labels = std::find_if(inputs.begin(), inputs.end(), [](const SampleInput& input) {
+    return input.role == SampleInput::Role::kTarget;
+  });
+  if (labels == inputs.end() || labels->elements() < 2) return "";
+  std::string first;  // by name
+  for (const SampleInput& input : inputs) {
+    if (input.role != SampleInput::Role::kRead || input.kind != SampleInput::Kind::kIds) continue;
+    if (input.elements() != labels->elements()) continue;
+    if (input.below == 0 || input.below > logits.back()) continue;
+    if (first.empty() || input.name < first) first = input.name;
+  }
+  return first;
 }
 
-void ImportedSamples::read_graph(const Study& study, const Graph& graph) {
-  const Op& loss = graph.ops.back();
-  const Shape& logits = graph.tensors[loss.inputs[0]].shape;
-  const TensorId labels = loss.inputs[1];
-  labels_ = per_sample(graph.tensors[labels].shape);
-  classes_ = loss_ == ImportedLoss::kCrossEntropy ? logits.back() : kUnlabelledClasses;
-  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
-    const TensorId id(i);
-    const Tensor& tensor = graph.tensors[id];
-    if (tensor.role != TensorRole::kInput || id == labels || graph.constants.contains(tensor.name))
-      continue;
-    Input input = input_of(study, graph, id);
-    input.number = static_cast<std::uint32_t>(inputs_.size()) + 1;
-    inputs_.emplace(tensor.name, input);
+ImportedSamples::ImportedSamples(const Study& study, const Graph& graph)
+    : seed_(study.training.seed),
+      learnable_(study.data.path != "synthetic"),
+      loss_(study.model.loss),
+      text_(text_input(graph)) {
+  read_inputs(study, graph);
+  if (!text_.empty()) {
+    windows_ =
+        make_token_windows(study, input(text_).below, {.length = labels_ + 1, .stride = labels_});
+    return;
   }
-  find_text(study, logits);
-  if (windows_ != nullptr) return;
   if (learnable_ && study.data.path != "generated")
     fail_at(study, "data.path",
             quoted(study.data.path) +
-                ": only a model that predicts tokens is trained on a file; expected generated or "
-                "synthetic");
+                ": only a model that predicts tokens is trained on a file of them; expected "
+                "generated, synthetic, or kind: tensors");
   if (learnable_) check_classes(study);
 }
 
-ImportedSamples::Input ImportedSamples::input_of(const Study& study, const Graph& graph,
-                                                 TensorId id) const {
-  const Tensor& tensor = graph.tensors[id];
-  Input input;
-  input.elements = per_sample(tensor.shape);
-  if (tensor.name == "ones" || tensor.dtype == DType::kUint8 || is_mask(tensor.name)) {
-    input.kind = Input::Kind::kOnes;
-  } else if (has_word(tensor.name, "position")) {
-    input.kind = Input::Kind::kPositions;
-  } else if (has_word(tensor.name, "token_type")) {
-    input.kind = Input::Kind::kZeros;
-  } else if (!is_integer(tensor.dtype)) {
-    input.kind = Input::Kind::kNumbers;
-  } else {
-    input.kind = Input::Kind::kIds;
-    input.rows = rows_looked_up(graph, id);
-    if (input.rows == 0)
+void ImportedSamples::read_inputs(const Study& study, const Graph& graph) {
+  const Op& loss = graph.ops[graph.tensors[graph.loss].producer];
+  classes_ = loss_ == ImportedLoss::kCrossEntropy ? graph.tensors[loss.inputs[0]].shape.back()
+                                                  : kUnlabelledClasses;
+  for (const SampleInput& read : sample_inputs(graph)) {
+    if (read.role == SampleInput::Role::kTarget) {
+      labels_ = read.elements();
+      continue;
+    }
+    if (read.kind == SampleInput::Kind::kIds && read.below == 0)
       fail_at(study, "model.onnx",
-              "input " + quoted(tensor.name) +
+              "input " + quoted(read.name) +
                   " is of integers and looked up in no table: nothing says which they may be");
-  }
-  return input;
-}
-
-void ImportedSamples::find_text(const Study& study, const Shape& logits) {
-  if (loss_ != ImportedLoss::kCrossEntropy || labels_ < 2) return;
-  for (const auto& [name, input] : inputs_) {
-    if (input.kind != Input::Kind::kIds || input.elements != labels_) continue;
-    if (input.rows > classes_ || logits.size() < 3) continue;
-    windows_ = make_token_windows(study, input.rows, {.length = labels_ + 1, .stride = labels_});
-    text_ = name;
-    return;
+    const auto number = static_cast<std::uint32_t>(inputs_.size()) + 1;
+    inputs_.emplace(read.name, Input{read, number});
   }
 }
 
@@ -126,12 +81,12 @@ void ImportedSamples::check_classes(const Study& study) const {
   if (classes_ < 2) fail_at(study, "model.loss", "a cross entropy has at least 2 logits");
   bool told = false;
   for (const auto& [name, input] : inputs_) {
-    if (input.kind == Input::Kind::kIds) told |= input.rows >= classes_;
+    if (input.kind == Input::Kind::kIds) told |= input.below >= classes_;
     if (input.kind != Input::Kind::kNumbers) continue;
     std::set<std::vector<bool>> patterns;
     for (std::int64_t of_class = 0; of_class < classes_; ++of_class) {
       std::vector<bool> pattern;
-      for (std::int64_t cell = 0; cell < std::min(input.elements, kMostCells); ++cell)
+      for (std::int64_t cell = 0; cell < std::min(input.elements(), kMostCells); ++cell)
         pattern.push_back(is_up(input.number, of_class, cell));
       patterns.insert(std::move(pattern));
     }
@@ -162,14 +117,14 @@ const ImportedSamples::Input& ImportedSamples::input(std::string_view name) cons
 void ImportedSamples::fill_tokens(const Input& of, std::int64_t index,
                                   std::span<std::int64_t> out) const {
   Draws draws(seed_, DrawPurpose::kImages, index * 64 + of.number);
-  const bool shows = learnable_ && of.rows >= classes_;
+  const bool shows = learnable_ && of.below >= classes_;
   for (std::int64_t& id : out) {
     if (!shows) {
-      id = draws.below(of.rows);
+      id = draws.below(of.below);
       continue;
     }
     const std::int64_t like = shown(index);
-    id = like + classes_ * draws.below((of.rows - like - 1) / classes_ + 1);
+    id = like + classes_ * draws.below((of.below - like - 1) / classes_ + 1);
   }
 }
 
@@ -191,26 +146,15 @@ void ImportedSamples::fill(std::string_view name, std::int64_t index,
   if (name == "labels") return fill_labels(index, out);
   if (name == text_) return windows_->read(index, out);
   const Input& of = input(name);
-  switch (of.kind) {
-    case Input::Kind::kOnes: return std::fill(out.begin(), out.end(), 1);
-    case Input::Kind::kZeros: return std::fill(out.begin(), out.end(), 0);
-    case Input::Kind::kPositions: return std::iota(out.begin(), out.end(), std::int64_t{0});
-    case Input::Kind::kIds: return fill_tokens(of, index, out);
-    case Input::Kind::kNumbers: break;
-  }
-  bug("an input of real numbers is filled with them");
+  if (of.is_made()) return fill_made(of, out);
+  if (of.kind == Input::Kind::kNumbers) bug("an input of real numbers is filled with them");
+  fill_tokens(of, index, out);
 }
 
 void ImportedSamples::fill_numbers(std::string_view name, std::int64_t index,
                                    std::span<float> out) const {
   const bool targets = name == "labels";
-  switch (targets ? Input::Kind::kNumbers : input(name).kind) {
-    case Input::Kind::kOnes: return std::fill(out.begin(), out.end(), 1.0F);
-    case Input::Kind::kZeros: return std::fill(out.begin(), out.end(), 0.0F);
-    case Input::Kind::kPositions: return std::iota(out.begin(), out.end(), 0.0F);
-    case Input::Kind::kNumbers:
-    case Input::Kind::kIds: break;
-  }
+  if (!targets && input(name).is_made()) return fill_made(input(name), out);
   const std::uint32_t number = targets ? kTargets : input(name).number;
   Draws draws(seed_, targets ? DrawPurpose::kLabels : DrawPurpose::kImages, index * 64 + number);
   const std::int64_t of_class = shown(index);

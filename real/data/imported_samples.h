@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "engine/graph/graph.h"
+#include "real/data/sample_inputs.h"
 #include "real/data/samples.h"
 #include "real/data/token_windows.h"
 
@@ -31,9 +32,9 @@ namespace trainyard {
 
 class ImportedSamples final : public Samples {
  public:
-  /// Throws ConfigError where data.path is a file and the model does not predict tokens, or inputs
-  /// are too small to tell the classes apart.
-  explicit ImportedSamples(const Study& study);
+  /// `graph`: of the study's model. Throws ConfigError where data.path is a file and the model does
+  /// not predict tokens, or inputs are too small to tell the classes apart.
+  ImportedSamples(const Study& study, const Graph& graph);
 
   void fill(std::string_view name, std::int64_t index, std::span<std::int64_t> out) const override;
   void fill_numbers(std::string_view name, std::int64_t index, std::span<float> out) const override;
@@ -42,17 +43,11 @@ class ImportedSamples final : public Samples {
   std::string description() const override;
 
  private:
-  struct Input {
-    enum class Kind : std::uint8_t { kNumbers, kIds, kOnes, kPositions, kZeros };
-    Kind kind = Kind::kNumbers;
-    std::int64_t rows = 0;      // kIds: of the smallest table that it is looked up in
-    std::uint32_t number = 0;   // tells inputs apart where they are drawn
-    std::int64_t elements = 0;  // of one sample
+  struct Input : SampleInput {
+    std::uint32_t number = 0;  // tells inputs apart where they are drawn
   };
 
-  void read_graph(const Study& study, const Graph& graph);
-  Input input_of(const Study& study, const Graph& graph, TensorId tensor) const;
-  void find_text(const Study& study, const Shape& logits);
+  void read_inputs(const Study& study, const Graph& graph);
   void check_classes(const Study& study) const;
   std::int64_t shown(std::int64_t index) const;
   bool is_up(std::uint32_t number, std::int64_t of_class, std::int64_t cell) const;
@@ -69,5 +64,9 @@ class ImportedSamples final : public Samples {
   std::unique_ptr<TokenWindows> windows_;  // where it predicts tokens
   std::string text_;                       // the name of their input then
 };
+
+/// The input with the tokens of a model that predicts the next one, which has a row of logits for
+/// each; empty: `graph` is of no such model.
+std::string text_input(const Graph& graph);
 
 }  // namespace trainyard

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/base/user_text.h"
 #include "real/data/draws.h"
 #include "real/data/noisy_labels.h"
 #include "study/study_origin.h"
@@ -29,10 +28,6 @@ PixelSamples::PixelSamples(const Study& study)
       classes_(study.model.classes),
       along_(std::min(kMostCells, study.model.image_size)),
       learnable_(study.data.path == "generated") {
-  if (!learnable_ && study.data.path != "synthetic")
-    fail_at(study, "data.path",
-            quoted(study.data.path) +
-                ": files of images are not in this version; expected generated or synthetic");
   if (!learnable_) return;
   if (classes_ < 2) fail_at(study, "model.classes", "generated pixels have at least 2 classes");
   const std::int64_t most = std::int64_t{1} << std::min<std::int64_t>(channels_, 62);

@@ -16,7 +16,7 @@ namespace trainyard {
 
 class PixelSamples final : public Samples {
  public:
-  /// Throws ConfigError where data.path is a file, or channels are too few to tell classes apart.
+  /// Throws ConfigError where channels are too few to tell classes apart.
   explicit PixelSamples(const Study& study);
 
   void fill(std::string_view name, std::int64_t index, std::span<std::int64_t> out) const override;

@@ -27,13 +27,16 @@ class Samples {
 
   /// Writes one input of sample `index` >= 0 to `out`, whose size is the input's length per sample
   /// (seq_len; decoder_seq_len; 1 for next_sentence_labels). Labels are kNotPredicted where nothing
-  /// is predicted. May be called from several threads at once. Throws ConfigError where a token
-  /// file holds an id that the model has no room for.
+  /// is predicted. May be called from several threads at once. Throws ConfigError where a file
+  /// holds an id or a class that the model has no room for.
   virtual void fill(std::string_view name, std::int64_t index,
                     std::span<std::int64_t> out) const = 0;
 
   /// The same of an input of real numbers.
   virtual void fill_numbers(std::string_view name, std::int64_t index, std::span<float> out) const;
+
+  /// The same for a model in fp64: what files hold in fp64 is not rounded.
+  virtual void fill_doubles(std::string_view name, std::int64_t index, std::span<double> out) const;
 
   /// Labels other than kNotPredicted, as many in every sample: the divisor of the loss is this
   /// times global_batch. The loss of BERT's next-sentence head has a divisor of its own, 1 per

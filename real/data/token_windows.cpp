@@ -44,7 +44,7 @@ std::unique_ptr<TokenWindows> make_token_windows(const Study& study, std::int64_
   try {
     const std::int64_t num_symbols = is_text ? kByteVocabulary : num_ids;
     return std::make_unique<FileWindows>(TokenFile::open(data.path, data.format), num_symbols,
-                                         shape, FileWindows::Order{data.shuffle, seed});
+                                         shape, EpochOrder{data.shuffle, seed});
   } catch (const ConfigError& error) {
     fail_at(study, "data.path", error.what());
   }

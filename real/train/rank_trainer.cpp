@@ -83,7 +83,11 @@ void RankTrainer::load(const std::string& name, std::int64_t first, at::Tensor& 
     out.copy_(*numbers);
     return;
   }
-  if (out.is_floating_point()) {
+  if (out.scalar_type() == at::kDouble) {
+    load_as<double>(out, [&](std::int64_t i, std::span<double> sample) {
+      samples_.fill_doubles(name, first + i, sample);
+    });
+  } else if (out.is_floating_point()) {
     load_as<float>(out, [&](std::int64_t i, std::span<float> sample) {
       samples_.fill_numbers(name, first + i, sample);
     });

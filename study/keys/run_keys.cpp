@@ -23,18 +23,37 @@ const KeyTable& framework_keys() {
 }
 
 const KeyTable& data_keys() {
-  static const KeyTable keys = {{.name = "path",
-                                 .forms = {TextForm{}},
-                                 .help = "a file, generated or synthetic",
-                                 .field = field<&Study::data, &DataConfig::path>()},
-                                {.name = "format",
-                                 .forms = {WordForm{kDataFormatWords}},
-                                 .help = "of the file",
-                                 .field = field<&Study::data, &DataConfig::format>()},
-                                {.name = "shuffle",
-                                 .forms = {FlagForm{}},
-                                 .help = "draw sequences in random order",
-                                 .field = field<&Study::data, &DataConfig::shuffle>()}};
+  static const KeyTable keys = {
+      {.name = "path",
+       .forms = {TextForm{}},
+       .help = "a file, a folder of files, generated or synthetic",
+       .field = field<&Study::data, &DataConfig::path>()},
+      {.name = "kind",
+       .forms = {WordForm{kDataKindWords, {}, "kind of data"}},
+       .help = "what the files hold",
+       .field = field<&Study::data, &DataConfig::kind>(),
+       .fallback = "the family's: tokens or images; onnx: tokens where the model predicts them, "
+                   "else tensors"},
+      {.name = "format",
+       .forms = {WordForm{kDataFormatWords}},
+       .help = "of a file of tokens",
+       .field = field<&Study::data, &DataConfig::format>(),
+       .matters = "tokens"},
+      {.name = "shuffle",
+       .forms = {FlagForm{}},
+       .help = "draw samples in random order, anew in every epoch",
+       .field = field<&Study::data, &DataConfig::shuffle>()},
+      {.name = "mean",
+       .forms = {NumberForm{-kAnyNumber}, ListForm{NumberForm{-kAnyNumber}}},
+       .help =
+           "taken from images of bytes as x / 255: one number, or a list of one for each channel",
+       .fallback = "0",
+       .matters = "images, tensors"},
+      {.name = "std",
+       .forms = {number_above(0), ListForm{number_above(0)}},
+       .help = "what these are then divided by",
+       .fallback = "1",
+       .matters = "images, tensors"}};
   return keys;
 }
 

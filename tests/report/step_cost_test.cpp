@@ -16,6 +16,9 @@ TEST_CASE("every device of the cluster is paid, for as long as a step takes") {
   CHECK(cost->per_million_tokens == Approx(10));
 }
 
-TEST_CASE("a study without a price has no cost") { CHECK_FALSE(step_cost(Study{}, 2, 1000)); }
+TEST_CASE("a study without a price has no cost") {
+  const Study study;
+  CHECK_FALSE(step_cost(study, 2, 1000));
+}
 
 }  // namespace trainyard

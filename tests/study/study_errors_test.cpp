@@ -546,4 +546,34 @@ TEST_CASE("an option into a name says how the name takes it") {
         "--set 'cluster={preset: box}' before this option");
 }
 
+TEST_CASE("data are of a kind that the family is trained on") {
+  const auto problem = [](const std::string& model, const std::string& data) {
+    return error_of("cluster: box\ntraining: {global_batch: 64}\nmodel: " + model +
+                    "\ndata: " + data + "\n");
+  };
+  const std::string vit = "{family: vit, layers: 2, hidden: 64, heads: 2}";
+  CHECK(problem(vit, "{path: a, kind: images, mean: [0.5, 0.4, 0.3], std: 0.2}") == "no error");
+  CHECK(problem(vit, "{path: a, kind: tokens}") ==
+        "study.yaml:4:23: data.kind: family vit is trained on images, not on tokens");
+  CHECK(problem("gpt-tiny", "{path: a, kind: images}") ==
+        "study.yaml:4:23: data.kind: family gpt is trained on tokens, not on images");
+  CHECK(problem("gpt-tiny", "{path: a, kind: text}") ==
+        "study.yaml:4:23: data.kind: unknown kind of data 'text'; this version has tokens, images "
+        "and tensors");
+  CHECK(problem("gpt-tiny", "{mean: 0.5}") ==
+        "study.yaml:4:14: data.mean: is of images in files, and these are tokens");
+  CHECK(problem(vit, "{std: 0.5}") ==
+        "study.yaml:4:13: data.std: is of images in files, and these are generated");
+  CHECK(problem(vit, "{format: u16}") ==
+        "study.yaml:4:16: data.format: is of files of tokens, and these are images");
+  CHECK(problem(vit, "{path: a, mean: [1, 2]}") ==
+        "study.yaml:4:23: data.mean: expected one number, or 3 for the channels of the model's "
+        "images, got 2");
+  CHECK(problem(vit, "{mean: []}") ==
+        "study.yaml:4:14: data.mean: expected a number for each channel");
+  CHECK(problem(vit, "{std: [1, 0, 1]}") ==
+        "study.yaml:4:17: data.std[1]: expected more than 0, got 0");
+  CHECK(problem(vit, "{std: 0}") == "study.yaml:4:13: data.std: expected more than 0, got 0");
+}
+
 }  // namespace trainyard

@@ -278,4 +278,24 @@ TEST_CASE("the resolved study reads back as the same study") {
   }
 }
 
+TEST_CASE("data are written with the keys that their kind has, and read back") {
+  const auto text_of = [](const std::string& model, const std::string& data) {
+    return resolved_study_text(read("model: " + model +
+                                    "\ncluster: box\ntraining: {global_batch: 64}\n" +
+                                    "data: " + data + "\n"));
+  };
+  const std::string of_tokens = text_of("gpt-tiny", "{path: /a, format: u16}");
+  CHECK_THAT(of_tokens, Catch::Contains("  kind: tokens  # default: the family's\n  format: u16"));
+  CHECK_THAT(of_tokens, !Catch::Contains("  mean:"));
+  const std::string vit = "{family: vit, layers: 2, hidden: 64, heads: 2}";
+  const std::string of_images = text_of(vit, "{path: /a, mean: [0.5, 0.25, 1], std: 2}");
+  CHECK_THAT(of_images, Catch::Contains("  kind: images  # default: the family's\n"));
+  CHECK_THAT(of_images, Catch::Contains("  mean: [0.5, 0.25, 1]  # from study.yaml:4:24\n"
+                                        "  std: 2  # from study.yaml:4:45\n"));
+  CHECK_THAT(of_images, !Catch::Contains("format"));
+  const Study again = read(of_images);
+  CHECK(again.data.mean == std::vector<double>{0.5, 0.25, 1});
+  CHECK(again.data.std == std::vector<double>{2});
+}
+
 }  // namespace trainyard

@@ -77,9 +77,6 @@ TEST_CASE("images that cannot be made are refused") {
   const auto error = [](const Study& study) { return config_error([&] { ImageSamples{study}; }); };
   CHECK(error(images("generated", 8, 1)) ==
         "study.yaml: model.classes: generated images have at least 2 classes");
-  CHECK(error(images("photos", 8, 10)) ==
-        "study.yaml: data.path: 'photos': files of images are not in this version; expected "
-        "generated or synthetic");
   Study small = images("generated", 1, 10);  // 8 patterns of 3 cells
   CHECK(
       error(small) ==

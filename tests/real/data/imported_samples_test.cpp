@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "models/model.h"
 #include "models/onnx/onnx_graph.h"
 #include "tests/real/data/data_studies.h"
 #include "tests/support/onnx_file.h"
@@ -36,6 +37,10 @@ OnnxFile two_inputs() {
   return file.node("Add", {"a", "b"}, {"y"}), file.output("y");
 }
 
+ImportedSamples samples_of(const Study& study) {
+  return {study, build_model(study.model, {.microbatch = study.training.microbatch})};
+}
+
 std::vector<float> numbers_of(const Samples& samples, const char* name, std::int64_t index,
                               std::size_t count) {
   std::vector<float> out(count);
@@ -52,7 +57,7 @@ std::string signs(const std::vector<float>& numbers) {
 }  // namespace
 
 TEST_CASE("every input of a generated sample shows its class") {
-  const ImportedSamples samples(study_with(two_inputs(), "generated"));
+  const ImportedSamples samples = samples_of(study_with(two_inputs(), "generated"));
   CHECK(samples.predicted_per_sample() == 1);
   // -(0.9 ln 0.9 + 0.1 ln(0.1 / 4)) = 0.0948 + 0.3689.
   CHECK(samples.best_loss().value() == Approx(0.463713).epsilon(1e-5));
@@ -71,7 +76,8 @@ TEST_CASE("every input of a generated sample shows its class") {
 }
 
 TEST_CASE("targets of elements are another pattern of the class") {
-  const ImportedSamples squares(study_with(two_inputs(), "generated", ImportedLoss::kMeanSquare));
+  const ImportedSamples squares =
+      samples_of(study_with(two_inputs(), "generated", ImportedLoss::kMeanSquare));
   CHECK(squares.predicted_per_sample() == 5);
   double sum = 0;
   for (std::int64_t index = 0; index < 2000; ++index) {
@@ -81,8 +87,8 @@ TEST_CASE("targets of elements are another pattern of the class") {
   CHECK(*squares.best_loss() == Approx(1.0 / 12));  // of what is off by at most a half
   CHECK(sum / 2000 == Approx(1.0 / 12).epsilon(0.05));
 
-  const ImportedSamples truths(
-      study_with(two_inputs(), "generated", ImportedLoss::kBinaryCrossEntropy));
+  const ImportedSamples truths =
+      samples_of(study_with(two_inputs(), "generated", ImportedLoss::kBinaryCrossEntropy));
   CHECK(*truths.best_loss() == Approx(0.325083).epsilon(1e-5));  // -(0.9 ln 0.9 + 0.1 ln 0.1)
   std::map<std::string, std::vector<double>> ones;               // by what x shows, of each target
   std::map<std::string, int> seen;
@@ -111,7 +117,7 @@ TEST_CASE("a model of tokens predicts the next one") {
   file.node("Gather", {"table", "input_ids"}, {"h"}).set("axis", 0);
   file.integers("last", {2}).node("Unsqueeze", {"attention_mask", "last"}, {"m"});
   file.node("Mul", {"h", "m"}, {"hm"}).node("MatMul", {"hm", "head"}, {"y"}).output("y");
-  const ImportedSamples samples(study_with(file, "synthetic"));
+  const ImportedSamples samples = samples_of(study_with(file, "synthetic"));
   CHECK(samples.predicted_per_sample() == 6);
   const auto tokens = input(samples, "input_ids", 3, 6), labels = input(samples, "labels", 3, 6);
   CHECK(std::vector(tokens.begin() + 1, tokens.end()) ==
@@ -131,7 +137,7 @@ TEST_CASE("integers that a model casts are ones, positions, or numbers that show
     sum = sum.empty() ? name + "_as" : sum + name;
   }
   file.weight("w", {3, 8}).node("Gemm", {sum, "w"}, {"y"}).set("transB", 1).output("y");
-  const ImportedSamples samples(study_with(file, "generated"));
+  const ImportedSamples samples = samples_of(study_with(file, "generated"));
   CHECK(input(samples, "padding_mask", 5, 8) == std::vector<std::int64_t>(8, 1));
   CHECK(numbers_of(samples, "position_ids", 5, 8) == std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7});
   std::set<std::string> shown;
@@ -141,16 +147,18 @@ TEST_CASE("integers that a model casts are ones, positions, or numbers that show
 }
 
 TEST_CASE("what a model cannot be trained on is said") {
+  Study tokens = study_with(two_inputs(), "text.bin");
+  tokens.data.kind = "tokens";
   CHECK(config_error([&] {
-          ImportedSamples(study_with(two_inputs(), "text.bin"));
+          samples_of(tokens);
         }).find("only a model that predicts tokens is trained on a file") != std::string::npos);
   OnnxFile small;
   small.input("x", {"N", std::int64_t{2}}).weight("w", {9, 2});
   small.node("Gemm", {"x", "w"}, {"y"}).set("transB", 1).output("y");
   CHECK(config_error([&] {
-          ImportedSamples(study_with(small, "generated"));
+          samples_of(study_with(small, "generated"));
         }).find("large enough to tell 9 generated classes apart") != std::string::npos);
-  CHECK(*ImportedSamples(study_with(small, "synthetic")).best_loss() == Approx(std::log(9)));
+  CHECK(*samples_of(study_with(small, "synthetic")).best_loss() == Approx(std::log(9)));
 }
 
 }  // namespace trainyard

@@ -87,9 +87,6 @@ TEST_CASE("pixels that cannot be made are refused") {
   CHECK(error(pixels("generated", 8, 9)) ==
         "study.yaml: model.classes: 3 channels tell generated pixels of at most 8 classes apart, "
         "got 9");
-  CHECK(error(pixels("photos", 8, 4)) ==
-        "study.yaml: data.path: 'photos': files of images are not in this version; expected "
-        "generated or synthetic");
 }
 
 }  // namespace trainyard
