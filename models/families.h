@@ -16,6 +16,11 @@ Graph build_densenet(const ModelConfig& config, const BuildOptions& options);
 Graph build_swin(const ModelConfig& config, const BuildOptions& options);
 Graph build_unet(const ModelConfig& config, const BuildOptions& options);
 
+/// Channels behind the stem of a residual network, before width_factor.
+inline constexpr std::int64_t kResnetChannels = 64;
+/// Residual networks of so many layers and more are made of bottlenecks.
+inline constexpr std::int64_t kLeastBottleneckDepth = 50;
+
 /// Groups of channels of unet's norms.
 inline constexpr std::int64_t kUnetGroups = 8;
 

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "engine/base/error.h"
+#include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
 #include "models/hugging_face_keys.h"
@@ -174,6 +175,7 @@ constexpr Reader kReaders[] = {
     {"qwen2", read_qwen2},   {"qwen3", read_qwen3}, {"gemma", read_gemma},
     {"gemma2", read_gemma2}, {"phi3", read_phi3},   {"gpt_neox", read_gpt_neox},
     {"falcon", read_falcon}, {"opt", read_opt},     {"mpt", read_mpt},
+    {"vit", read_vit},       {"swin", read_swin},   {"resnet", read_resnet},
 };
 
 /// Types of decoders that are known to lack something here.
@@ -230,6 +232,11 @@ HuggingFaceModel read_model(const JsonObject& json) {
   HuggingFaceModel model;
   model.config = reader->read(json);
   check_keys(json, type, model);
+  const double left_out = type == "swin" ? json.number("drop_path_rate", 0.1, 0, 1) : 0;
+  if (left_out > 0)
+    model.warnings.push_back(to_string(json.where("drop_path_rate")) +
+                             ": drop_path_rate: no block is left out while swin trains here, as " +
+                             "transformers does at a rate of up to " + number_text(left_out));
   return model;
 }
 

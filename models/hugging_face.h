@@ -15,7 +15,7 @@ struct HuggingFaceModel {
 };
 
 /// model_type is gpt2, bert, roberta, t5, llama, mistral, qwen2, qwen3, gemma, gemma2, phi3,
-/// gpt_neox, falcon, opt or mpt. Anything that cannot be read or
+/// gpt_neox, falcon, opt, mpt, vit, swin or resnet. Anything that cannot be read or
 /// built throws ConfigError with the file, the place and the key.
 HuggingFaceModel read_hugging_face_config(const std::string& path);
 HuggingFaceModel parse_hugging_face_config(const std::string& text, const std::string& file_name);

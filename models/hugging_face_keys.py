@@ -15,7 +15,8 @@ import transformers as tf
 CONFIGS = {"gpt2": tf.GPT2Config, "bert": tf.BertConfig, "roberta": tf.RobertaConfig, "t5": tf.T5Config,
            "llama": tf.LlamaConfig, "mistral": tf.MistralConfig, "qwen2": tf.Qwen2Config,
            "qwen3": tf.Qwen3Config, "gemma": tf.GemmaConfig, "gemma2": tf.Gemma2Config, "phi3": tf.Phi3Config,
-           "gpt_neox": tf.GPTNeoXConfig, "falcon": tf.FalconConfig, "opt": tf.OPTConfig, "mpt": tf.MptConfig}
+           "gpt_neox": tf.GPTNeoXConfig, "falcon": tf.FalconConfig, "opt": tf.OPTConfig, "mpt": tf.MptConfig,
+           "vit": tf.ViTConfig, "swin": tf.SwinConfig, "resnet": tf.ResNetConfig}
 
 # hugging_face.cpp reads these.
 USED = {
@@ -59,6 +60,11 @@ USED = {
               layer_norm_elementwise_affine word_embed_proj_dim""",
     "mpt": """n_layers d_model n_heads expansion_ratio vocab_size max_seq_len tie_word_embeddings layer_norm_epsilon
               no_bias attn_config""",
+    "vit": """num_hidden_layers hidden_size num_attention_heads intermediate_size hidden_act layer_norm_eps image_size
+              patch_size num_channels qkv_bias id2label problem_type""",
+    "swin": """depths embed_dim hidden_size num_heads num_layers image_size patch_size window_size num_channels id2label
+               problem_type drop_path_rate""",
+    "resnet": "depths layer_type embedding_size hidden_sizes num_channels id2label problem_type",
 }
 # Keys of earlier versions, with their defaults.
 USED_BEFORE = {
@@ -74,14 +80,16 @@ USED_BEFORE = {
     "phi3": {"rope_theta": 10000.0, "rope_scaling": None, "partial_rotary_factor": 1.0},
     "gpt_neox": {"rotary_emb_base": 10000, "rotary_pct": 0.25, "rope_scaling": None},
     "falcon": {"rope_theta": 10000.0, "rope_scaling": None, "n_embed": None},
+    "vit": {"num_labels": None}, "swin": {"num_labels": None}, "resnet": {"num_labels": None},
 }
 # Other values would make another model, which no family here has.
 REFUSED = {"is_encoder_decoder", "is_decoder", "add_cross_attention", "relative_attention_max_distance", "layerdrop",
-           "logit_scale"}
+           "logit_scale", "mlp_ratio", "use_absolute_embeddings", "hidden_act", "qkv_bias", "layer_norm_eps",
+           "downsample_in_first_stage", "downsample_in_bottleneck"}
 REFUSED_BEFORE = {"tie_encoder_decoder": False, "pruned_heads": {}, "quantization_config": None,
                   "cross_attention_hidden_size": None}
 # What the study says itself (dropout, precision), how weights begin, tokens by number, heads of other tasks, output,
-# inference, and what only changes rounding.
+# inference, and what only changes rounding. Of images: the numbers of backbones and of masked images.
 HARMLESS = set("""
     transformers_version architectures output_hidden_states return_dict dtype chunk_size_feed_forward id2label label2id
     problem_type _name_or_path model_type output_attentions use_cache initializer_range initializer_factor
@@ -89,6 +97,7 @@ HARMLESS = set("""
     attention_probs_dropout_prob dropout_rate attention_dropout summary_type summary_use_proj summary_activation
     summary_proj_to_labels summary_first_dropout reorder_and_upcast_attn pretraining_tp hidden_dropout dropout init_std
     original_max_position_embeddings init_device learned_pos_emb embedding_fraction norm_type resid_pdrop emb_pdrop
+    encoder_stride pooler_output_size pooler_act stage_names out_features out_indices _out_features _out_indices
     """.split())
 HARMLESS_BEFORE = """
     torch_dtype task_specific_params gradient_checkpointing attn_implementation _attn_implementation
@@ -140,7 +149,7 @@ def rows(model_type, config):
     for key, default in REFUSED_BEFORE.items():
         yield key, "kRefused", default
     for key in HARMLESS_BEFORE:
-        if key not in defaults:
+        if key not in defaults and key not in USED_BEFORE.get(model_type, {}):
             yield key, "kHarmless", None
 
 

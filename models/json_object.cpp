@@ -42,6 +42,11 @@ std::string JsonObject::text(const std::string& key, const std::string& otherwis
   return is_set(key) ? fields_.text(key) : otherwise;
 }
 
+std::vector<std::int64_t> JsonObject::integers(const std::string& key,
+                                               std::vector<std::int64_t> otherwise) const {
+  return is_set(key) ? fields_.integers(key) : std::move(otherwise);
+}
+
 std::optional<JsonObject> JsonObject::object(const std::string& key) const {
   if (!is_set(key)) return std::nullopt;
   return JsonObject(source_, fields_.object(key));

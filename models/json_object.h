@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/base/json_fields.h"
 
@@ -24,6 +25,9 @@ class JsonObject {
   double number(const std::string& key, double otherwise, double least, double below) const;
   bool boolean(const std::string& key, bool otherwise) const;
   std::string text(const std::string& key, const std::string& otherwise) const;
+  /// None negative.
+  std::vector<std::int64_t> integers(const std::string& key,
+                                     std::vector<std::int64_t> otherwise) const;
   /// The object that is the value of `key`. nullopt: absent or null.
   std::optional<JsonObject> object(const std::string& key) const;
 

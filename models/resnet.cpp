@@ -9,8 +9,6 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::int64_t kStemChannels = 64;
-
 struct Block {
   std::string module;
   std::int64_t width;   // of its inner convolutions
@@ -56,8 +54,8 @@ TensorId residual_block(ModelBuilder& m, const Block& block, TensorId x) {
 
 Graph build_resnet(const ModelConfig& config, const BuildOptions& options) {
   ModelBuilder m(config, options);
-  const bool bottleneck = config.depth >= 50;
-  std::int64_t width = kStemChannels * config.width_factor;
+  const bool bottleneck = config.depth >= kLeastBottleneckDepth;
+  std::int64_t width = kResnetChannels * config.width_factor;
   TensorId x = convolution(m, "stem.conv", image_input(m), width, 7, 2, Fan::kOut);
   x = relu(m, "stem", batch_norm(m, "stem.norm", x));
   x = m.graph.max_pool2d("stem", x, {{3, 3}, {2, 2}, {1, 1}});
