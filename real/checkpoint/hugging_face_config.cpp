@@ -238,6 +238,23 @@ void describe_mpt(const ModelConfig& c, nlohmann::json& json) {
                {"attn_config", {{"alibi", true}}}});
 }
 
+/// Labels have numbers and no names.
+nlohmann::json describe_vit(const ModelConfig& c) {
+  return {{"architectures", {"ViTForImageClassification"}},
+          {"model_type", "vit"},
+          {"image_size", c.image_size},
+          {"patch_size", c.patch_size},
+          {"num_channels", c.channels},
+          {"num_labels", c.classes},
+          {"num_hidden_layers", c.layers},
+          {"hidden_size", c.hidden},
+          {"num_attention_heads", c.heads},
+          {"intermediate_size", c.ffn},
+          {"hidden_act", activation_name(c.activation)},
+          {"qkv_bias", c.qkv_bias},
+          {"layer_norm_eps", c.norm_eps}};
+}
+
 }  // namespace
 
 std::string hugging_face_config(const ModelConfig& config, DType dtype) {
@@ -257,6 +274,10 @@ std::string hugging_face_config(const ModelConfig& config, DType dtype) {
     case HuggingFaceType::kFalconTwoNorms: describe_falcon(config, json); break;
     case HuggingFaceType::kOpt: describe_opt(config, json); break;
     case HuggingFaceType::kMpt: describe_mpt(config, json); break;
+    case HuggingFaceType::kVit:
+      json = describe_vit(config);
+      json["torch_dtype"] = torch_name(dtype);
+      break;
     case HuggingFaceType::kLlama:
     case HuggingFaceType::kMistral:
     case HuggingFaceType::kQwen2:

@@ -20,7 +20,13 @@ struct Row {
   bool transposed = false;  // of weights; their biases are vectors
   bool untied = false;
   bool grouped = false;  // theirs has what belongs to each key-value head together
+  bool boxed = false;    // theirs has a dim of 1 in front
 };
+
+/// A table that theirs has as a batch of one.
+constexpr Row boxed(std::string_view ours, std::string_view theirs) {
+  return {ours, theirs, false, false, false, true};
+}
 
 /// A part of a weight that theirs holds by groups.
 constexpr Row by_group(std::string_view ours, std::string_view theirs) {
@@ -220,6 +226,22 @@ constexpr Row kMpt[] = {
     {"lm_head", "lm_head"},
 };
 
+constexpr Row kVit[] = {
+    {"embedding.patches", "vit.embeddings.patch_embeddings.projection"},
+    boxed("embedding.class_token.weight", "vit.embeddings.cls_token"),
+    boxed("embedding.positions.weight", "vit.embeddings.position_embeddings"),
+    {"encoder.layers.*.norm_1", "vit.encoder.layer.*.layernorm_before"},
+    {"encoder.layers.*.attention.q", "vit.encoder.layer.*.attention.attention.query"},
+    {"encoder.layers.*.attention.k", "vit.encoder.layer.*.attention.attention.key"},
+    {"encoder.layers.*.attention.v", "vit.encoder.layer.*.attention.attention.value"},
+    {"encoder.layers.*.attention.proj", "vit.encoder.layer.*.attention.output.dense"},
+    {"encoder.layers.*.norm_2", "vit.encoder.layer.*.layernorm_after"},
+    {"encoder.layers.*.mlp.fc1", "vit.encoder.layer.*.intermediate.dense"},
+    {"encoder.layers.*.mlp.fc2", "vit.encoder.layer.*.output.dense"},
+    {"encoder.final_norm", "vit.layernorm"},
+    {"head", "classifier"},
+};
+
 using Tables = std::vector<std::span<const Row>>;  // what the first ones say holds
 
 Tables tables(HuggingFaceType type) {
@@ -240,6 +262,7 @@ Tables tables(HuggingFaceType type) {
     case HuggingFaceType::kFalconTwoNorms: return {kFalconTwoNorms, kFalcon};
     case HuggingFaceType::kOpt: return {kOpt};
     case HuggingFaceType::kMpt: return {kMpt};
+    case HuggingFaceType::kVit: return {kVit};
   }
   bug("a model type without names");
 }
@@ -295,6 +318,9 @@ void place_rows(std::vector<HuggingFaceWeight>& weights, std::int64_t groups) {
   }
   for (HuggingFaceWeight& weight : weights) {
     weight.rows = rows[weight.theirs];
+    weight.their_shape.front() = weight.rows;
+    if (weight.transposed) std::swap(weight.their_shape[0], weight.their_shape[1]);
+    if (weight.boxed) weight.their_shape.insert(weight.their_shape.begin(), 1);
     if (weight.run == 0) continue;
     weight.first_row /= groups;
     weight.run = weight.shape.front() / groups;
@@ -322,6 +348,7 @@ std::vector<HuggingFaceWeight> hugging_face_weights(HuggingFaceType type, const 
         one.ours = weight.name, one.shape = weight.shape, one.theirs = *theirs;
         one.transposed = row.transposed && weight.shape.size() == 2;
         one.run = row.grouped ? 1 : 0;  // until all rows are known
+        one.boxed = row.boxed, one.their_shape = weight.dims;
       }
     }
     if (!is_found) bug("no name in Hugging Face's models for " + weight.name);
@@ -344,6 +371,7 @@ std::string_view base_prefix(HuggingFaceType type) {
     case HuggingFaceType::kBert: return "bert.";
     case HuggingFaceType::kRoberta: return "roberta.";
     case HuggingFaceType::kT5: return "";
+    case HuggingFaceType::kVit: return "vit.";
     case HuggingFaceType::kGptNeox: return "gpt_neox.";
     case HuggingFaceType::kLlama:
     case HuggingFaceType::kMistral:

@@ -14,13 +14,15 @@ namespace trainyard {
 /// One weight of ours in one tensor of theirs.
 struct HuggingFaceWeight {
   std::string ours;                 // "decoder.layers.0.attention.k.weight"
-  std::vector<std::int64_t> shape;  // of ours
+  std::vector<std::int64_t> shape;  // of ours, dims behind the first as one
   std::string theirs;               // "transformer.h.0.attn.c_attn.weight"
   bool transposed = false;          // theirs is [in, out] where ours is [out, in]
   std::int64_t first_row = 0;  // of ours among the rows that theirs stacks (before transposing)
   std::int64_t rows = 0;       // that theirs stacks
   std::int64_t run = 0;        // rows of ours that lie together there; 0: all
   std::int64_t stride = 0;     // from one run to the next
+  bool boxed = false;          // theirs has a dim of 1 in front
+  std::vector<std::int64_t> their_shape = {};
 };
 
 /// Which row of theirs (before transposing) holds a row of ours.

@@ -57,6 +57,13 @@ void check_t5(const ModelConfig& c) {
   }
 }
 
+void check_vit(const ModelConfig& c) {
+  check_plain_mlp(c, "ViT");
+  check_heads(c, "ViT", false);
+  if (!c.linear_bias)
+    refuse_model("linear_bias", "Hugging Face's ViT has biases but of q, k and v; expected true");
+}
+
 // --- gpt ---
 
 bool scales_otherwise(const ModelConfig& c) {
@@ -247,7 +254,7 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
       return HuggingFaceType::kRoberta;
     case Family::kT5: check_t5(config); return HuggingFaceType::kT5;
     case Family::kLlama: return llama_type(config);
-    case Family::kVit:
+    case Family::kVit: check_vit(config); return HuggingFaceType::kVit;
     case Family::kResnet:
     case Family::kVgg:
     case Family::kDensenet:
@@ -259,6 +266,8 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
   }
   bug("a family without a model type");
 }
+
+bool has_hugging_face_type(Family family) { return is_of_text(family) || family == Family::kVit; }
 
 std::vector<HuggingFaceType> hugging_face_types(const ModelConfig& config) {
   const HuggingFaceType type = hugging_face_type(config);

@@ -24,14 +24,19 @@ enum class HuggingFaceType : std::uint8_t {
   kFalcon,
   kFalconTwoNorms,  // the same class, with a norm for attention and one for the MLP
   kOpt,
-  kMpt
+  kMpt,
+  kVit
 };
 
 /// The class that holds what we train: GPT2LMHeadModel, BertForPreTraining with a next-sentence
 /// head and BertForMaskedLM without, RobertaForMaskedLM, T5ForConditionalGeneration,
-/// LlamaForCausalLM, MistralForCausalLM with a window, Qwen2ForCausalLM, and so on. RoBERTa is what
+/// LlamaForCausalLM, MistralForCausalLM with a window, Qwen2ForCausalLM, and so on,
+/// ViTForImageClassification. RoBERTa is what
 /// has one token type. Throws ConfigError on what no such class can be: a GPT without biases, say.
 HuggingFaceType hugging_face_type(const ModelConfig& config);
+
+/// Whether models of the family have such a class.
+bool has_hugging_face_type(Family family);
 
 /// That class, and others whose files may hold the same model under other names: Phi-3's.
 std::vector<HuggingFaceType> hugging_face_types(const ModelConfig& config);

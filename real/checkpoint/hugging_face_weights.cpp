@@ -67,13 +67,6 @@ std::vector<std::string> spellings(const std::string& theirs, std::string_view p
   return names;
 }
 
-std::vector<std::int64_t> their_shape(const HuggingFaceWeight& weight) {
-  std::vector<std::int64_t> shape = weight.shape;
-  shape.front() = weight.rows;
-  if (weight.transposed) std::swap(shape[0], shape[1]);
-  return shape;
-}
-
 struct FoundTensor {
   const SafetensorsTensor* tensor = nullptr;
   std::string file;
@@ -87,9 +80,9 @@ const SafetensorsTensor* find_tensor(const FoundTensors& theirs, const HuggingFa
     const auto found = theirs.find(name);
     if (found == theirs.end()) continue;
     const auto& [tensor, file] = found->second;
-    if (tensor->shape != their_shape(weight)) {
+    if (tensor->shape != weight.their_shape) {
       refuse(file, name + ": of shape " + shape_text(tensor->shape) + ", where " + weight.ours +
-                       " needs " + shape_text(their_shape(weight)));
+                       " needs " + shape_text(weight.their_shape));
     }
     if (!tensor->dtype || !is_convertible(*tensor->dtype, DType::kFp32)) {
       refuse(file, name + ": is " + tensor->dtype_name +

@@ -77,21 +77,15 @@ void write_columns(const Checkpoint& checkpoint, std::span<const HuggingFaceWeig
   }
 }
 
-/// `shapes`: of tensors that have more dims than a checkpoint keeps.
 void write_weights(const Checkpoint& checkpoint, const Weights& weights, DType dtype,
-                   const std::string& path, const std::string& written_by,
-                   const std::map<std::string, std::vector<std::int64_t>>& shapes = {}) {
+                   const std::string& path, const std::string& written_by) {
   std::vector<std::span<const HuggingFaceWeight>> stacks;  // one for each tensor of theirs
   std::vector<SafetensorsEntry> entries;
   for (std::size_t i = 0; i < weights.size();) {
     std::size_t end = i;
     while (end < weights.size() && weights[end].theirs == weights[i].theirs) ++end;
     stacks.emplace_back(weights.data() + i, end - i);
-    std::vector<std::int64_t> shape = weights[i].shape;
-    shape.front() = weights[i].rows;
-    if (weights[i].transposed) std::swap(shape[0], shape[1]);
-    const auto longer = shapes.find(weights[i].theirs);
-    entries.push_back({weights[i].theirs, dtype, longer == shapes.end() ? shape : longer->second});
+    entries.push_back({weights[i].theirs, dtype, weights[i].their_shape});
     i = end;
   }
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
@@ -130,19 +124,14 @@ void save_hugging_face(const Checkpoint& checkpoint, const ModelConfig& config,
 void save_own_weights(const Checkpoint& checkpoint, const Graph& graph, const std::string& folder,
                       DType dtype, const std::string& written_by) {
   Weights weights;
-  std::map<std::string, std::vector<std::int64_t>> shapes;
   for (const StoredWeight& stored : stored_weights(graph)) {
     HuggingFaceWeight weight{stored.name, stored.shape, stored.name};
     weight.rows = stored.shape.front();
-    if (stored.shape.size() > 2) {  // dims behind the first are one in a checkpoint
-      weight.shape = {weight.rows, product(stored.shape) / weight.rows};
-      shapes[stored.name] = stored.shape;
-    }
+    weight.their_shape = stored.dims;
     weights.push_back(std::move(weight));
   }
   const std::filesystem::path path = made_folder(folder);
-  write_weights(checkpoint, weights, dtype, (path / "model.safetensors").string(), written_by,
-                shapes);
+  write_weights(checkpoint, weights, dtype, (path / "model.safetensors").string(), written_by);
 }
 
 }  // namespace trainyard

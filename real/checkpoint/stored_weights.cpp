@@ -32,11 +32,13 @@ std::vector<StoredWeight> stored_weights(const Graph& graph) {
   for (const ParameterId i : graph.parameters.keys()) {
     const Parameter& parameter = graph.parameters[i];
     if (parameter.tensor == kNoIndex) continue;
-    std::vector<std::int64_t> shape(parameter.shape.begin(), parameter.shape.end());
+    std::vector<std::int64_t> dims(parameter.shape.begin(), parameter.shape.end());
     std::int64_t first_row = 0;
     for (NamedRows& weight : weights_of(parameter)) {
-      shape.front() = weight.rows;
-      weights.push_back({std::move(weight.name), shape, i, first_row});
+      dims.front() = weight.rows;
+      std::vector<std::int64_t> shape = {weight.rows};
+      if (dims.size() > 1) shape.push_back(num_elements(parameter.shape) / parameter.shape.front());
+      weights.push_back({std::move(weight.name), std::move(shape), dims, i, first_row});
       first_row += weight.rows;
     }
   }

@@ -13,7 +13,8 @@ namespace trainyard {
 /// "decoder.layers.0.attention.qkv.weight" from the row after those of q.
 struct StoredWeight {
   std::string name;
-  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> shape;  // dims behind the first as one
+  std::vector<std::int64_t> dims;   // of the model
   ParameterId parameter = kNoIndex;
   std::int64_t first_row = 0;  // in the parameter's global shape; 0 where it holds one weight
 };

@@ -6,6 +6,7 @@
 #include "app/prepare.h"
 #include "engine/base/error.h"
 #include "real/checkpoint/checkpoint.h"
+#include "real/checkpoint/hugging_face_types.h"
 #include "real/checkpoint/save_hugging_face.h"
 #include "system/output_folder.h"
 #include "system/terminal.h"
@@ -24,7 +25,7 @@ int run_export(const ExportOptions& options) {
   if (!latest) throw ConfigError(folder + ": no complete checkpoint");
   const Prepared prepared = prepare(options.run + "/study.resolved.yaml", {});
   const Checkpoint checkpoint = Checkpoint::open(*latest, Verify::kChecksums);
-  const bool has_class = is_of_text(prepared.study.model.family);
+  const bool has_class = has_hugging_face_type(prepared.study.model.family);
   if (has_class) {
     save_hugging_face(checkpoint, prepared.study.model, options.out, *precision, out.mark());
   } else {

@@ -48,7 +48,10 @@ def tiny_models():
                max_position_embeddings=16, word_embed_proj_dim=D)
     mpt = dict(n_layers=2, d_model=D, n_heads=N, vocab_size=V, max_seq_len=16)
     phi3 = dict(bert, num_key_value_heads=N, pad_token_id=None, eos_token_id=None)
+    vit = dict(num_hidden_layers=2, hidden_size=D, num_attention_heads=N, intermediate_size=F, image_size=8,
+               patch_size=4, num_labels=5)
     return {
+        "vit": tf.ViTForImageClassification(tf.ViTConfig(**vit)),
         "qwen3": tf.Qwen3ForCausalLM(tf.Qwen3Config(**qwen3)),
         "gemma": tf.GemmaForCausalLM(tf.GemmaConfig(**llama)),
         "gemma2": tf.Gemma2ForCausalLM(tf.Gemma2Config(**gemma2)),

@@ -83,8 +83,16 @@ def compute_in_double(model):
 
 
 def name_in_memory(name):
-    """GPT-NeoX's head has another name in files."""
-    return name.replace("embed_out.", "lm_head.")
+    """GPT-NeoX's head has another name in files, and so have ViT's layers."""
+    for file, memory in (("embed_out.", "lm_head."), ("vit.encoder.layer.", "vit.layers."),
+                         ("attention.attention.query.", "attention.q_proj."),
+                         ("attention.attention.key.", "attention.k_proj."),
+                         ("attention.attention.value.", "attention.v_proj.")):
+        name = name.replace(file, memory)
+    if not name.startswith("vit."):
+        return name
+    name = name.replace("attention.output.dense.", "attention.o_proj.")
+    return name.replace("intermediate.dense.", "mlp.fc1.").replace("output.dense.", "mlp.fc2.")
 
 
 def load_model(folder, dtype):
@@ -127,6 +135,9 @@ def logits_of(model, x):
         return out.logits, None
     if kind == "gpt2":
         return model(input_ids=x["tokens"], position_ids=x["positions"]).logits, None
+    if kind == "vit":
+        sides = (model.config.num_channels, model.config.image_size, model.config.image_size)
+        return model(pixel_values=x["images"].to(model.dtype).unflatten(1, sides)).logits, None
     return model(input_ids=x["tokens"]).logits, None
 
 
@@ -134,7 +145,7 @@ def loss_of(model, x):
     logits, next_sentence = logits_of(model, x)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     labels = x["labels"]
-    loss = cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=NOT_PREDICTED,
+    loss = cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=NOT_PREDICTED,
                          reduction="sum") / (labels != NOT_PREDICTED).sum()
     if next_sentence is not None:
         loss = loss + cross_entropy(next_sentence, x["next_sentence_labels"].flatten())
@@ -170,7 +181,7 @@ def gradients(model, names):
         if name["ours"] in result:
             continue
         grad = theirs[name_in_memory(name["theirs"])].grad
-        grad = grad.T if name["transposed"] else grad
+        grad = grad.T if name["transposed"] else grad.reshape(name["stacked"], -1)
         run = name["run"] or name["rows"]
         rows = [name["first_row"] + r // run * name["stride"] + r % run for r in range(name["rows"])]
         grad = grad[rows]

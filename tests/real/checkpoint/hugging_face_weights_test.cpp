@@ -100,6 +100,22 @@ TEST_CASE("what is saved for transformers is read back, piece by piece") {
   check_read_back(config);
 }
 
+TEST_CASE("a vision transformer that is saved for transformers is read back") {
+  ModelConfig config = tiny(Family::kVit);
+  check_read_back(config);
+  config.qkv_bias = false;
+  config.activation = Activation::kGeluTanh;
+  check_read_back(config);
+  const ScratchFolder scratch;
+  save_numbered(config, scratch, DType::kFp32);
+  const SafetensorsFile file(scratch / "theirs/model.safetensors");
+  const auto shape = [&](const std::string& name) { return file.tensors().at(name).shape; };
+  CHECK(shape("vit.embeddings.cls_token") == std::vector<std::int64_t>{1, 1, 6});
+  CHECK(shape("vit.embeddings.position_embeddings") == std::vector<std::int64_t>{1, 5, 6});
+  CHECK(shape("vit.embeddings.patch_embeddings.projection.weight") ==
+        std::vector<std::int64_t>{6, 3, 4, 4});
+}
+
 TEST_CASE("decoders of every type that are saved for transformers are read back") {
   for (ModelConfig config : tiny_decoders()) {
     CAPTURE(config.name);

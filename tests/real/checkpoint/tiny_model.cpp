@@ -27,6 +27,12 @@ ModelConfig tiny(Family family) {
     c.decoder_seq_len = 8;
     c.relative_buckets = 4;
   }
+  if (family == Family::kVit) {
+    c.vocab = 0;
+    c.image_size = 8, c.patch_size = 4, c.channels = 3, c.classes = 5;
+    c.tied_embeddings = false;
+    set_image_numbers(c);
+  }
   if (family == Family::kT5 || family == Family::kLlama) {
     c.activation = Activation::kSwiglu;
     c.linear_bias = false;
@@ -152,7 +158,11 @@ std::string essence(const ModelConfig& c) {
                          c.head_norm,
                          c.offset_norms,
                          c.branch_norms,
-                         c.scaled_embedding};
+                         c.scaled_embedding,
+                         c.image_size,
+                         c.patch_size,
+                         c.channels,
+                         c.classes};
   return json.dump();
 }
 

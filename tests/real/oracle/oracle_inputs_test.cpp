@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/indexed.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/checkpoint_writer.h"
 #include "real/checkpoint/hugging_face_names.h"
@@ -50,6 +51,7 @@ nlohmann::json to_json(const std::vector<HuggingFaceWeight>& names) {
                    {"transposed", weight.transposed},
                    {"first_row", weight.first_row},
                    {"rows", weight.shape.front()},
+                   {"stacked", weight.rows},
                    {"run", weight.run},
                    {"stride", weight.stride}});
   }
@@ -65,9 +67,15 @@ nlohmann::json inputs_of(const Study& study, const Graph& model) {
     const std::int64_t length = num_elements(input.shape) / input.shape.front();
     auto& list = out[input.name] = nlohmann::json::array();
     for (std::int64_t i = 0; i < kOracleSteps * study.training.global_batch; ++i) {
-      std::vector<std::int64_t> values(static_cast<std::size_t>(length));
-      samples->fill(input.name, i, values);
-      list.push_back(values);
+      if (is_integer(input.dtype)) {
+        Numbered<std::int64_t> values(length);
+        samples->fill(input.name, i, values);
+        list.push_back(static_cast<const std::vector<std::int64_t>&>(values));
+      } else {
+        Numbered<float> values(length);
+        samples->fill_numbers(input.name, i, values);
+        list.push_back(static_cast<const std::vector<float>&>(values));
+      }
     }
   }
   return out;

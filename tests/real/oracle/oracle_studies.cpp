@@ -103,6 +103,9 @@ const std::vector<OracleStudy>& oracle_studies() {
             "activation: geglu, tied_embeddings: false, norm_eps: 0.01",
             // Its head's rows are of unit variance and nothing scales them down: steps are steep.
             "0.002", "3e-4"),
+      study("vit",
+            "family: vit, layers: 2, hidden: 32, heads: 4, ffn: 80, image_size: 12, "
+            "patch_size: 4, classes: 6, norm_eps: 0.01"),
   };
   return kStudies;
 }

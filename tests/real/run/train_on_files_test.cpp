@@ -39,6 +39,15 @@ void write_study(const TrainingFolder& folder, const std::string& classes) {
                  "checkpoint: {every: 30}\n");
 }
 
+std::vector<double> losses_of(const std::string& run) {
+  std::ifstream in(run + "/losses.csv");
+  std::string line;
+  std::vector<double> losses;
+  for (std::getline(in, line); std::getline(in, line);)
+    losses.push_back(std::stod(line.substr(line.find(',') + 1)));
+  return losses;
+}
+
 }  // namespace
 
 TEST_CASE("a folder of images is learnt") {
@@ -49,11 +58,7 @@ TEST_CASE("a folder of images is learnt") {
   CAPTURE(run.err);
   REQUIRE(run.exit == 0);
   CHECK_THAT(run.err, Catch::Contains("images: 20 samples an epoch in 2 files, shuffled"));
-  std::ifstream in(folder.path("run") + "/losses.csv");
-  std::string line;
-  std::vector<double> losses;
-  for (std::getline(in, line); std::getline(in, line);)
-    losses.push_back(std::stod(line.substr(line.find(',') + 1)));
+  const std::vector<double> losses = losses_of(folder.path("run"));
   REQUIRE(losses.size() == 60);
   CHECK(losses[0] == Approx(0.6931).epsilon(0.01));  // ln 2: the head's weights begin at 0
   CHECK(losses[59] < 0.1);
@@ -61,6 +66,16 @@ TEST_CASE("a folder of images is learnt") {
   const std::string resolved = read_text(folder.path("run") + "/study.resolved.yaml");
   CHECK_THAT(resolved, Catch::Contains("  path: " + folder.path("images")) &&
                            Catch::Contains("  mean: [0.5, 0.5, 0.5]"));
+
+  // What was learnt, as transformers has it, is where another run begins.
+  const std::string out = folder.path("hf");
+  REQUIRE(folder.shell(std::string(TRAINYARD) + " export " + folder.path("run") + " --out " + out)
+              .exit == 0);
+  CHECK_THAT(read_text(out + "/config.json"), Catch::Contains("ViTForImageClassification"));
+  const Answer on = folder.train("--steps 1 --weights " + out + " --out " + folder.path("on"));
+  CAPTURE(on.err);
+  REQUIRE(on.exit == 0);
+  CHECK(losses_of(folder.path("on")).at(0) < 0.2);
 }
 
 TEST_CASE("a class that the model lacks ends the run with its place") {
