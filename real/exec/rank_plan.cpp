@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/op_table.h"
+#include "engine/plan/microbatch_sizes.h"
 #include "engine/program/no_ops.h"
 #include "engine/program/owners.h"
 #include "engine/program/rank_places.h"
@@ -28,7 +29,7 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
       order_(issue_order(program, program.body[list_])) {
   buckets_ = Numbered<BucketState>(bucket_states(program, model, at_));
   find_validation();
-  count_averaged();
+  count_averaged(study);
   segments_.resize(program.segments.size());
   // Making a group's communicator waits for its other members. All ranks communicate in an order
   // that fits one order of the whole Program, so making them at their first use cannot end in a
@@ -57,13 +58,27 @@ void RankPlan::find_validation() {
   }
 }
 
-void RankPlan::count_averaged() {
+/// Sequences of a microbatch, over those that it had if all replicas had as many as this one.
+double RankPlan::evenness(const Study& study, Microbatch mb) const {
+  const std::vector<int>& replicas = study.parallel.replicas;
+  if (replicas.empty()) return 1;
+  const TrainingConfig& training = study.training;
+  const std::int64_t sequences =
+      training.microbatches.empty() ? training.microbatch : training.microbatches[mb];
+  const std::int64_t alike = study.parallel.replicas_at(pipeline_rank(program_, rank_));
+  const std::int64_t own = sequences_of_replica(sequences, alike, replica_at(program_, at_)).size();
+  return static_cast<double>(sequences) / static_cast<double>(own * alike);
+}
+
+void RankPlan::count_averaged(const Study& study) {
   for (const IssuedOp& issued : order_.ops) {
     const ProgramOp& op = program_.segments[issued.segment].ops[issued.op];
     if (!is_mean_loss(op.kind) || op.part != OpPart::kForward) continue;
     const Value& x = program_.values[op.reads[0].value];
     const TensorSpec spec = spec_of(program_, x);
-    auto elements = static_cast<double>(replicas_alike(spec, program_));
+    const std::int64_t alike = replicas_alike(spec, program_);
+    auto elements = static_cast<double>(alike);
+    if (alike == 1) elements *= evenness(study, issued.mb[op.reads[0].slot]);
     for (const std::int64_t extent : global_extents(spec, x.dims, program_.mesh))
       elements *= static_cast<double>(extent);
     averaged_[program_.modules[op.module]] += elements;

@@ -92,7 +92,8 @@ class RankPlan {
   void plan_optimizer(OpPlan& plan);
   void note_loss(const ProgramOp& op);
   void find_validation();
-  void count_averaged();
+  void count_averaged(const Study& study);
+  double evenness(const Study& study, Microbatch mb) const;
   bool is_tensor_move(const ProgramOp& op) const;
   bool reduces_some_parts(const ProgramOp& op) const;
   ShardPlace place_of(ValueId value) const;
