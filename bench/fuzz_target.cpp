@@ -91,8 +91,7 @@ FuzzTarget config_target() {
       const std::string what = error.what();
       if (!what.starts_with("study.yaml:")) throw Finding("refused as a model of a study: " + what);
     }
-    if (model.config.layers + model.config.decoder_layers > 200 || model.config.vocab > 1'000'000)
-      return;
+    if (num_layers(model.config) > 200 || model.config.vocab > 1'000'000) return;
     ModelConfig small = model.config;
     small.seq_len = std::min<std::int64_t>(small.seq_len, 64);
     small.decoder_seq_len = std::min<std::int64_t>(small.decoder_seq_len, 64);

@@ -33,19 +33,20 @@ Problem find_size_problem(const ModelConfig& config) {
   const bool has_positions =
       config.family == Family::kBert ||
       (config.family == Family::kGpt && config.positions == Positions::kLearned);
-  const bool is_swin = config.family == Family::kSwin;
-  const std::int64_t attends = is_convolutional(config.family) ? 0 : 1;
+  const bool is_swin = config.family == Family::kSwin, is_ncf = config.family == Family::kNcf;
+  const std::int64_t layered = is_convolutional(config.family) ? 0 : 1;
+  const std::int64_t attends = is_ncf ? 0 : layered;
   const std::int64_t alike = is_swin ? 0 : attends;  // layers of one width
   const std::int64_t of_images = is_of_images(config.family) ? 1 : 0;
-  const std::int64_t of_text = 1 - of_images;
+  const std::int64_t of_text = is_of_text(config.family) ? 1 : 0;
   const struct {
     const char* key;
     std::int64_t value;
     std::int64_t least;
   } kSizes[] = {
-      {"layers", config.layers, attends},
+      {"layers", config.layers, layered},
       {"decoder_layers", config.decoder_layers, is_t5 ? 1 : 0},
-      {"hidden", config.hidden, config.family == Family::kUnet ? 1 : attends},
+      {"hidden", config.hidden, config.family == Family::kUnet ? 1 : layered},
       {"heads", config.heads, attends},
       {"kv_heads", config.kv_heads, alike},
       {"head_dim", config.head_dim, alike},
@@ -64,14 +65,15 @@ Problem find_size_problem(const ModelConfig& config) {
       {"classes", config.classes, of_images},
       {"depth", config.depth, is_convolutional(config.family) ? 1 : 0},
       {"width_factor", config.width_factor, config.family == Family::kResnet ? 1 : 0},
+      {"users", config.users, is_ncf ? 1 : 0},
+      {"items", config.items, is_ncf ? 1 : 0},
   };
   for (const auto& size : kSizes) {
     const std::string problem = in_range_problem(size.value, size.least, kMaxSize);
     if (!problem.empty()) return ModelProblem{size.key, problem};
   }
-  const std::int64_t num_layers = config.layers + config.decoder_layers;
-  if (num_layers > kMaxLayers) {
-    return ModelProblem{"layers", in_range_problem(num_layers, 1, kMaxLayers)};
+  if (const std::int64_t layers = num_layers(config); layers > kMaxLayers) {
+    return ModelProblem{"layers", in_range_problem(layers, 1, kMaxLayers)};
   }
   return std::nullopt;
 }
@@ -143,6 +145,20 @@ Problem find_image_problem(const ModelConfig& config) {
   if (config.width_factor > kMaxWidthFactor)
     return ModelProblem{"width_factor", in_range_problem(config.width_factor, 1, kMaxWidthFactor)};
   return std::nullopt;
+}
+
+/// Widths of ncf's tower double from its end to its beginning.
+Problem find_ncf_problem(const ModelConfig& config) {
+  if (config.family != Family::kNcf) return std::nullopt;
+  std::int64_t most = 0;
+  for (std::int64_t width = config.hidden; width <= kMaxSize / 2; width *= 2) ++most;
+  if (config.layers <= most) return std::nullopt;
+  return ModelProblem{"layers", std::to_string(config.layers) +
+                                    " layers, each half as wide as the "
+                                    "one before it, down to " +
+                                    std::to_string(config.hidden) +
+                                    ": the first would be too wide; expected at most " +
+                                    std::to_string(most)};
 }
 
 /// Sizes that depend on each other agree.
@@ -220,6 +236,7 @@ Graph build_family(const ModelConfig& config, const BuildOptions& options) {
     case Family::kDensenet: return build_densenet(config, options);
     case Family::kSwin: return build_swin(config, options);
     case Family::kUnet: return build_unet(config, options);
+    case Family::kNcf: return build_ncf(config, options);
     case Family::kOnnx: return build_onnx_graph(config, options).graph;
   }
   bug("a family without a builder");
@@ -231,6 +248,7 @@ std::optional<ModelProblem> find_problem(const ModelConfig& config) {
   if (Problem problem = find_size_problem(config)) return problem;
   if (Problem problem = find_number_problem(config)) return problem;
   if (Problem problem = find_image_problem(config)) return problem;
+  if (Problem problem = find_ncf_problem(config)) return problem;
   if (Problem problem = find_relation_problem(config)) return problem;
   if (Problem problem = find_attention_problem(config)) return problem;
   return find_decoder_problem(config);

@@ -250,6 +250,20 @@ ModelConfig swin(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
   return c;
 }
 
+/// He et al. 2017, whose MLP-3 has three layers.
+ModelConfig ncf(std::int64_t users, std::int64_t items, std::int64_t factors) {
+  ModelConfig c;
+  c.family = Family::kNcf;
+  c.layers = 3;
+  c.hidden = factors;
+  c.users = users;
+  c.items = items;
+  c.activation = Activation::kRelu;
+  c.tied_embeddings = false;
+  set_image_numbers(c);
+  return c;
+}
+
 std::vector<ModelPreset> make_presets() {
   return {
       preset("gpt2", "GPT-2 small, 124 M parameters", gpt2(12, 768, 12)),
@@ -357,6 +371,11 @@ std::vector<ModelPreset> make_presets() {
       preset("densenet121", "DenseNet, 8.0 M parameters", network(Family::kDensenet, 121)),
       preset("densenet169", "DenseNet, 14.1 M parameters", network(Family::kDensenet, 169)),
       preset("densenet201", "DenseNet, 20.0 M parameters", network(Family::kDensenet, 201)),
+
+      // Users and items of MovieLens as He et al. 2017, table 1, and GroupLens count them.
+      preset("ncf-ml-1m", "NeuMF of 8 factors, MovieLens-1M, 0.4 M parameters", ncf(6040, 3706, 8)),
+      preset("ncf-ml-20m", "NeuMF of 64 factors, MovieLens-20M, 53 M parameters",
+             ncf(138493, 26744, 64)),
   };
 }
 

@@ -59,7 +59,7 @@ Summary summarise(const SummaryInputs& in) {
     out.warnings.push_back("step times had not settled to 1e-9 after " +
                            std::to_string(in.trace.step_ends.size()) + " steps");
   }
-  const double tokens = static_cast<double>(study.model.seq_len + study.model.decoder_seq_len);
+  const double tokens = static_cast<double>(tokens_per_sample(study.model));
   out.samples_per_s = static_cast<double>(study.training.global_batch) / out.iteration_time;
   out.tokens_per_s = out.samples_per_s * tokens;
   out.cost = step_cost(study, out.iteration_time, out.tokens_per_s);

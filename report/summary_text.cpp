@@ -18,7 +18,7 @@ std::string model_words(const ModelConfig& model) {
   if (model.name != ModelConfig{}.name) return model.name;
   const std::string family(to_string(model.family));
   if (has_named_depths(model.family)) return family + " " + std::to_string(model.depth);
-  return family + " of " + plural(model.layers + model.decoder_layers, "layer") + ", hidden " +
+  return family + " of " + plural(num_layers(model), "layer") + ", hidden " +
          std::to_string(model.hidden);
 }
 
@@ -47,7 +47,8 @@ std::string headline(const Summary& summary, const Study& study) {
 /// Two counts of one step: neither bounds the other, so each says what it counts.
 std::string speed_lines(const Summary& summary, const Study& study) {
   const std::string per = format("per %s", device_word(study.training.kernels));
-  const bool attends = !is_convolutional(study.model.family);
+  const Family family = study.model.family;
+  const bool attends = !is_convolutional(family) && family != Family::kNcf;
   return format("  %-16s %s of the model%s, MFU %.1f %%\n", per.c_str(),
                 flop_rate_text(summary.tflops_per_gpu * 1e12).c_str(),
                 attends ? " (attention as the full square)" : "", summary.mfu * 100) +
@@ -213,7 +214,7 @@ std::string summary_text(const Summary& summary, const Study& study, Seconds wal
   text +=
       format("  step time        %s   %s samples/s", duration_text(summary.iteration_time).c_str(),
              count_text(summary.samples_per_s).c_str());
-  if (speed_unit(study.model.family) == "tokens/s" || study.model.seq_len > 1)
+  if (speed_unit(study.model.family) == "tokens/s" || tokens_per_sample(study.model) > 1)
     text += ", " + count_text(summary.tokens_per_s) + " tokens/s";
   text += "\n";
   if (summary.interval) text += interval_line(*summary.interval);

@@ -142,6 +142,7 @@ FamilyHabits habits(Family family) {
     case Family::kVgg:
     case Family::kDensenet:
     case Family::kUnet:
+    case Family::kNcf:
     case Family::kOnnx: return {Activation::kRelu, false, true, 1e-5};
   }
   return {};
@@ -297,7 +298,8 @@ void read_numbers(Section& section, ModelConfig& model, bool has_base) {
   for (const auto& [key, field] :
        {Required{"layers", &ModelConfig::layers}, Required{"hidden", &ModelConfig::hidden},
         Required{"heads", &ModelConfig::heads}, Required{"vocab", &ModelConfig::vocab},
-        Required{"seq_len", &ModelConfig::seq_len}, Required{"depth", &ModelConfig::depth}}) {
+        Required{"seq_len", &ModelConfig::seq_len}, Required{"depth", &ModelConfig::depth},
+        Required{"users", &ModelConfig::users}, Required{"items", &ModelConfig::items}}) {
     rules.emplace_back(key, [&, key = key, field = field] {
       if (!is_of_family(model, key)) return leave_out(section, key);
       read_required_number(section, key, model.*field);

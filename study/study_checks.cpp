@@ -59,7 +59,8 @@ std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study&
 void check_tensor(const Study& study) {
   const std::int64_t tensor = study.parallel.tensor;
   const Family family = study.model.family;
-  const bool splits_none = has_batch_norm(family) || family == Family::kUnet;
+  const bool splits_none =
+      has_batch_norm(family) || family == Family::kUnet || family == Family::kNcf;
   if (tensor > 1 && splits_none && study.sharding.empty()) {
     fail_at(study, "parallel.tensor",
             "tensor parallelism splits no operator of family " + std::string(to_string(family)) +
@@ -143,7 +144,7 @@ std::string pipeline_key(const Study& study) {
 
 void check_partition(const Study& study) {
   const std::int64_t stages = study.num_stages();
-  const std::int64_t own_layers = study.model.layers + study.model.decoder_layers;
+  const std::int64_t own_layers = num_layers(study.model);
   const std::int64_t layers = own_layers + (study.partition.ends ? 2 : 0);
   if (study.partition.method == "cuts") return check_cuts(study, own_layers, stages);
   if (!study.partition.uneven) {
@@ -290,9 +291,10 @@ void check_data(const Study& study) {
   }
   const DataConfig usual;
   const bool tokens = data.kind == "tokens";
-  if (tokens || !is_of_files(data)) {
+  const bool has_numbers = !tokens && data.kind != "pairs";
+  if (!has_numbers || !is_of_files(data)) {
     const std::string problem =
-        "is of images in files, and these are " + (tokens ? "tokens" : data.path);
+        "is of images in files, and these are " + (has_numbers ? data.path : data.kind);
     if (data.mean != usual.mean) fail_at(study, "data.mean", problem);
     if (data.std != usual.std) fail_at(study, "data.std", problem);
   }

@@ -150,7 +150,7 @@ std::string degrees_text(const ParallelConfig& parallel, bool with_data) {
 void resolve_case_partition(Study& study) {
   const bool is_case = is_said(study, "cluster.gpu");
   if (!is_case || is_said(study, "partition")) return;
-  const std::int64_t layers = study.model.layers + study.model.decoder_layers;
+  const std::int64_t layers = num_layers(study.model);
   const std::int64_t stages = study.num_stages();
   if (layers % stages == 0) {
     study.origins["partition"] = derived_origin("a case: the stages divide the layers");

@@ -12,8 +12,9 @@
 namespace trainyard {
 
 // In the order of the enumerators that they name.
-inline constexpr std::array<std::string_view, 11> kFamilyWords = {
-    "gpt", "bert", "t5", "llama", "vit", "resnet", "vgg", "densenet", "swin", "unet", "onnx"};
+inline constexpr std::array<std::string_view, 12> kFamilyWords = {
+    "gpt", "bert",     "t5",   "llama", "vit", "resnet",
+    "vgg", "densenet", "swin", "unet",  "ncf", "onnx"};
 inline constexpr std::array<std::string_view, 3> kImportedLossWords = {
     "cross_entropy", "mean_square", "binary_cross_entropy"};
 inline constexpr std::array<std::string_view, 4> kPositionsWords = {"learned", "rotary", "alibi",
@@ -55,7 +56,7 @@ inline constexpr std::array<std::string_view, 1> kLocalWords = {kLocalCluster};
 inline constexpr std::array<std::string_view, 5> kFabricWords = {
     "single-switch", "fat-tree", "rail-optimised", "dragonfly", "torus"};
 inline constexpr std::array<std::string_view, 2> kLearningRateWords = {"constant", "cosine"};
-inline constexpr std::array<std::string_view, 3> kDataKindWords = {"tokens", "images", "tensors"};
+inline constexpr std::array<std::string_view, 4> kDataKindWords = {"tokens", "images", "pairs", "tensors"};
 inline constexpr std::array<std::string_view, 4> kDataFormatWords = {"megatron", "u16", "u32",
                                                                      "text"};
 inline constexpr std::array<std::string_view, 4> kProvenanceWords = {"measured", "fitted",

@@ -59,6 +59,14 @@ std::vector<TensorSize> largest_tensors(const Study& study) {
     if (m.family == Family::kUnet)  // what comes up beside what has gone down
       tensors.push_back({"a map of features", {batch, {"", 2}, hidden, size, size}});
   }
+  if (m.family == Family::kNcf) {
+    // The tower begins 2^layers times as wide as it ends; find_problem() bounds that.
+    const Factor wider{"", std::int64_t{1} << std::clamp<std::int64_t>(m.layers, 1, 30)};
+    const Factor longest{m.users > m.items ? "model.users" : "model.items",
+                         std::max(m.users, m.items)};
+    tensors.push_back({"the tower's table", {longest, wider, hidden}});
+    tensors.push_back({"the tower's input", {batch, wider, hidden}});
+  }
   const Factor window{"model.window_size", m.window_size};
   if (m.family == Family::kSwin) {
     tensors.push_back({"the attention scores", {batch, heads, length, window, window}});

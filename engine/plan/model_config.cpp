@@ -34,7 +34,9 @@ bool has_named_depths(Family family) { return !networks(family).empty(); }
 
 bool is_convolutional(Family family) { return has_named_depths(family) || family == Family::kUnet; }
 
-bool is_of_text(Family family) { return family != Family::kOnnx && !is_of_images(family); }
+bool is_of_text(Family family) {
+  return family != Family::kOnnx && family != Family::kNcf && !is_of_images(family);
+}
 
 bool is_of_images(Family family) {
   return family == Family::kVit || family == Family::kSwin || is_convolutional(family);
@@ -45,7 +47,8 @@ bool has_dropout(Family family) {
     case Family::kLlama:
     case Family::kResnet:
     case Family::kDensenet:
-    case Family::kUnet: return false;
+    case Family::kUnet:
+    case Family::kNcf: return false;
     default: return true;
   }
 }
@@ -55,7 +58,8 @@ bool has_batch_norm(Family family) {
 }
 
 std::string_view speed_unit(Family family) {
-  return is_convolutional(family) || family == Family::kOnnx ? "samples/s" : "tokens/s";
+  const bool sequences = is_of_text(family) || (is_of_images(family) && !is_convolutional(family));
+  return sequences ? "tokens/s" : "samples/s";
 }
 
 bool is_rotary(const ModelConfig& config) {
@@ -82,6 +86,12 @@ std::vector<std::int64_t> depths_of(Family family) {
 
 std::vector<std::int64_t> swin_stages(std::int64_t layers) { return {2, 2, layers - 6, 2}; }
 
+std::int64_t num_layers(const ModelConfig& config) { return config.layers + config.decoder_layers; }
+
+std::int64_t tokens_per_sample(const ModelConfig& config) {
+  return config.seq_len + config.decoder_seq_len;
+}
+
 void set_image_numbers(ModelConfig& config) {
   if (config.family == Family::kUnet) {
     config.layers = 2 * config.depth + 1;  // levels down, the lowest, levels up
@@ -96,6 +106,8 @@ void set_image_numbers(ModelConfig& config) {
   } else if (config.family == Family::kSwin && config.patch_size > 0) {
     const std::int64_t patches = config.image_size / config.patch_size;
     config.seq_len = patches * patches;
+  } else if (config.family == Family::kNcf) {
+    config.seq_len = 1;
   }
 }
 
@@ -111,6 +123,7 @@ std::string_view to_string(Family family) {
     case Family::kDensenet: return "densenet";
     case Family::kSwin: return "swin";
     case Family::kUnet: return "unet";
+    case Family::kNcf: return "ncf";
     case Family::kOnnx: return "onnx";
   }
   return "?";

@@ -22,6 +22,7 @@ enum class Family : std::uint8_t {
   kDensenet,
   kSwin,
   kUnet,
+  kNcf,
   kOnnx
 };
 struct OnnxModel;  // models/onnx/onnx_model.h
@@ -136,6 +137,9 @@ struct ModelConfig {
   std::int64_t width_factor = 0;  // resnet: times the channels of all layers
   std::int64_t window_size = 0;   // swin: patches that attend to each other, along each dim
   BatchNorm batch_norm = BatchNorm::kReplica;
+  // Family ncf, whose hidden is the number of factors.
+  std::int64_t users = 0;
+  std::int64_t items = 0;
   // Family onnx.
   std::string onnx_file;                     // its path
   std::shared_ptr<const OnnxModel> onnx;     // as it was read; else nullptr
@@ -164,8 +168,13 @@ bool is_rotary(const ModelConfig& config);
 /// Whether `layer` has the attention window, where there is one.
 bool has_window(const ModelConfig& config, std::int64_t layer);
 
+/// Layers of the whole model: of encoder and decoder.
+std::int64_t num_layers(const ModelConfig& config);
+/// What a sample counts as in a speed: the tokens of its sequences; 1 where it is none.
+std::int64_t tokens_per_sample(const ModelConfig& config);
+
 /// Sets what follows from the size of images, patches and depth: layers, and how many tokens a
-/// sample is (a convolutional network's is one).
+/// sample is (a convolutional network's is one, and ncf's).
 void set_image_numbers(ModelConfig& config);
 
 }  // namespace trainyard

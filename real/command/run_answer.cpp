@@ -75,7 +75,7 @@ std::string answer_text(const TrainingPlan& plan, const RankTrainer& trainer,
 
 double tokens_per_step(const Study& study) {
   return static_cast<double>(study.training.global_batch) *
-         static_cast<double>(study.model.seq_len + study.model.decoder_seq_len);
+         static_cast<double>(tokens_per_sample(study.model));
 }
 
 void write_answer(const TrainingPlan& plan, bool as_json, const RankTrainer& trainer,

@@ -24,6 +24,7 @@ enum class DrawPurpose : std::uint32_t {
   kClasses,
   kLabels,
   kPixels,
+  kPairs,
 };
 
 inline PhiloxKey philox_key(std::int64_t seed) {

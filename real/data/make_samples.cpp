@@ -8,6 +8,7 @@
 #include "real/data/image_samples.h"
 #include "real/data/imported_samples.h"
 #include "real/data/masked_samples.h"
+#include "real/data/pair_samples.h"
 #include "real/data/pixel_samples.h"
 #include "real/data/samples.h"
 #include "real/data/span_samples.h"
@@ -35,7 +36,7 @@ Graph model_graph(const Study& study) {
 
 /// Samples of class Generated, or of files.
 template <class Generated>
-std::unique_ptr<Samples> make_image_samples(const Study& study) {
+std::unique_ptr<Samples> make_generated_or_read(const Study& study) {
   if (!is_of_files(study.data)) return std::make_unique<Generated>(study);
   return std::make_unique<TensorSamples>(study, model_graph(study));
 }
@@ -60,8 +61,9 @@ std::unique_ptr<Samples> make_samples(const Study& study) {
     case Family::kResnet:
     case Family::kVgg:
     case Family::kDensenet:
-    case Family::kSwin: return make_image_samples<ImageSamples>(study);
-    case Family::kUnet: return make_image_samples<PixelSamples>(study);
+    case Family::kSwin: return make_generated_or_read<ImageSamples>(study);
+    case Family::kUnet: return make_generated_or_read<PixelSamples>(study);
+    case Family::kNcf: return make_generated_or_read<PairSamples>(study);
     case Family::kOnnx: return make_imported_samples(study);
   }
   bug("a family without samples");

@@ -23,7 +23,7 @@ constexpr IntegerForm kSizeOrNone{0, kMaxModelNumber};
 constexpr std::string_view kDecoders = "gpt, llama";
 constexpr std::string_view kText = "gpt, bert, t5, llama";
 constexpr std::string_view kAttends = "gpt, bert, t5, llama, vit";
-constexpr std::string_view kHasLayers = "gpt, bert, t5, llama, vit, swin";
+constexpr std::string_view kHasHeads = "gpt, bert, t5, llama, vit, swin";
 constexpr std::string_view kImages = "vit, resnet, vgg, densenet, swin, unet";
 
 /// Whether the comma-separated list names the family.
@@ -66,10 +66,10 @@ const KeyTable& model_keys() {
       {.name = "layers",
        .forms = {IntegerForm{1, kMaxLayers}},
        .help = "transformer layers; t5: of the encoder; swin: blocks of all stages, 2, 2, layers - "
-               "6 and 2",
+               "6 and 2; ncf: of the tower, each half as wide as the one before it",
        .field = of_model<&M::layers>(),
        .fallback = "required without a preset",
-       .matters = kHasLayers},
+       .matters = "gpt, bert, t5, llama, vit, swin, ncf"},
       {.name = "decoder_layers",
        .forms = {IntegerForm{0, kMaxLayers}},
        .help = "layers of the decoder",
@@ -79,16 +79,16 @@ const KeyTable& model_keys() {
       {.name = "hidden",
        .forms = {kSize},
        .help = "width of the residual stream; swin: of the first stage; unet: channels of the "
-               "first level, a multiple of 8",
+               "first level, a multiple of 8; ncf: factors, and width of the tower's end",
        .field = of_model<&M::hidden>(),
        .fallback = "required without a preset",
-       .matters = "gpt, bert, t5, llama, vit, swin, unet"},
+       .matters = "gpt, bert, t5, llama, vit, swin, unet, ncf"},
       {.name = "heads",
        .forms = {kSize},
        .help = "attention heads; swin: of the first stage",
        .field = of_model<&M::heads>(),
        .fallback = "required without a preset",
-       .matters = kHasLayers},
+       .matters = kHasHeads},
       {.name = "kv_heads",
        .forms = {kSize},
        .help = "key and value heads",
@@ -348,6 +348,18 @@ const KeyTable& model_keys() {
                "one replica, or on all",
        .field = of_model<&M::batch_norm>(),
        .matters = "resnet, densenet, onnx"},
+      {.name = "users",
+       .forms = {kSize},
+       .help = "users, each a row of both tables of users",
+       .field = of_model<&M::users>(),
+       .fallback = "required without a preset",
+       .matters = "ncf"},
+      {.name = "items",
+       .forms = {kSize},
+       .help = "items, each a row of both tables of items",
+       .field = of_model<&M::items>(),
+       .fallback = "required without a preset",
+       .matters = "ncf"},
       {.name = "onnx",
        .forms = {TextForm{}},
        .help = "a file of a model that torch.onnx.export wrote; the first dim of its inputs is the "

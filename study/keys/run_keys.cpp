@@ -32,7 +32,7 @@ const KeyTable& data_keys() {
        .forms = {WordForm{kDataKindWords, {}, "kind of data"}},
        .help = "what the files hold",
        .field = field<&Study::data, &DataConfig::kind>(),
-       .fallback = "the family's: tokens or images; onnx: tokens where the model predicts them, "
+       .fallback = "the family's: tokens, images or pairs; onnx: tokens where the model predicts them, "
                    "else tensors"},
       {.name = "format",
        .forms = {WordForm{kDataFormatWords}},
@@ -83,6 +83,9 @@ KeyTable make_study_keys() {
                          "a vision transformer in numbers",
                          {"family", "layers", "hidden", "heads"}},
                  MapForm{model_keys, "a convolutional network", {"family", "depth"}},
+                 MapForm{model_keys,
+                         "collaborative filtering",
+                         {"family", "layers", "hidden", "users", "items"}},
                  MapForm{model_keys, "an ONNX file and the axes that it leaves open", {"onnx"}}},
        .help = "a preset, the path of a Hugging Face config.json or of an ONNX file, or a map",
        .fallback = "required"},

@@ -33,7 +33,7 @@ TEST_CASE("every preset builds a well-formed graph") {
     const Graph graph = build_model(config, {.dropout = dropout_of(config.family)});
     CHECK(find_violation(graph).empty());
     CHECK(graph.name == preset.name);
-    CHECK(graph.num_layers == config.layers + config.decoder_layers);
+    CHECK(graph.num_layers == num_layers(config));
     CHECK(graph.model_flop_per_microbatch > 0);
     CHECK(find_model_preset(preset.name) == &preset);
   }

@@ -7,7 +7,8 @@
 Our program writes, for each of its studies, the initial weights as a model that transformers loads,
 the inputs of every sample, and the rules of training. Here transformers computes the logits,
 autograd the gradients, torch.optim and clip_grad_norm_ the update; the loss is written out below.
-Nothing of ours takes part but the names: which rows of which of their tensors a weight of ours is.
+Families that transformers has not are written out in plain_models.py. Nothing of ours takes part
+but the names: which rows of which of their tensors a weight of ours is.
 
 What is written is trained in double precision, so that all rounding is that of whoever is compared
 with it. Some things transformers computes in float32 whatever the type of the model: RMS norms,
@@ -31,6 +32,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 
 from learning_rates import make_schedule
+from plain_models import PlainModel
 
 NOT_PREDICTED = -100
 
@@ -142,6 +144,8 @@ def logits_of(model, x):
 
 
 def loss_of(model, x):
+    if isinstance(model, PlainModel):
+        return model.loss(x)
     logits, next_sentence = logits_of(model, x)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     labels = x["labels"]
@@ -191,7 +195,8 @@ def gradients(model, names):
 
 
 def train(folder, study, rule, dtype):
-    model = load_model(f"{folder}/theirs", dtype).eval()  # no dropout
+    model = (PlainModel(study["plain"], dtype) if "plain" in study
+             else load_model(f"{folder}/theirs", dtype).eval())  # no dropout
     optimizer = make_optimizer(model, rule)
     schedule = make_schedule(optimizer, rule["lr"], study["steps"])
     batch = study["global_batch"]
@@ -208,7 +213,7 @@ def train(folder, study, rule, dtype):
         schedule.step()
         losses.append(loss.item())
         norms.append(norm.item())
-    return type(model).__name__, first, {"losses": losses, "gradient_norms": norms}
+    return source_of(model), first, {"losses": losses, "gradient_norms": norms}
 
 
 def train_twice(folder, study, rule):
@@ -226,6 +231,12 @@ def train_twice(folder, study, rule):
     return kind, first, curves
 
 
+def source_of(model):
+    if isinstance(model, PlainModel):
+        return f"{model.model['family']} of plain_models.py"
+    return f"{type(model).__name__} of transformers {tf.__version__}"
+
+
 def short(value, digits=13):
     if isinstance(value, list):
         return "[" + ", ".join(short(v, digits) for v in value) + "]"
@@ -235,8 +246,8 @@ def short(value, digits=13):
 def write(path, kind, first, curves):
     with open(path, "w") as out:
         out.write(json.dumps({
-            "source": f"{kind} of transformers {tf.__version__}, torch "
-                      f"{torch.__version__.split('+')[0]}, in double; by tests/oracle/train.py"},
+            "source": f"{kind}, torch {torch.__version__.split('+')[0]}, in double; by "
+                      "tests/oracle/train.py"},
             indent=1)[:-2])
         for name, curve in curves.items():
             out.write(f',\n "{name}": {{\n')
@@ -251,6 +262,7 @@ def run_studies(usage, train_study):
     parser = argparse.ArgumentParser(usage=usage)
     parser.add_argument("real_test")
     parser.add_argument("out")
+    parser.add_argument("studies", nargs="*", help="those alone; none: all")
     args = parser.parse_args()
     tf.logging.set_verbosity_error()
     tf.logging.disable_progress_bar()
@@ -259,7 +271,7 @@ def run_studies(usage, train_study):
     with tempfile.TemporaryDirectory() as root, sdpa_kernel(SDPBackend.MATH):
         subprocess.run([args.real_test, "[.oracle-inputs]"], check=True, stdout=sys.stderr,
                        env=dict(os.environ, TRAINYARD_ORACLE=root))
-        for name in sorted(os.listdir(root)):
+        for name in sorted(args.studies or os.listdir(root)):
             folder = f"{root}/{name}"
             train_study(name, folder, json.load(open(f"{folder}/inputs.json")), args.out)
 

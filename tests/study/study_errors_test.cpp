@@ -314,6 +314,14 @@ TEST_CASE("keys of text and of images are told apart") {
         "study.yaml:3:61: model.ffn: means nothing to family swin; leave this key out");
   CHECK(with_model("{family: unet, depth: 2, hidden: 16, layers: 5}") ==
         "study.yaml:3:53: model.layers: means nothing to family unet; leave this key out");
+  CHECK(with_model("{family: ncf, layers: 2, hidden: 8, users: 9, items: 9, heads: 2}") ==
+        "study.yaml:3:71: model.heads: means nothing to family ncf; leave this key out");
+  CHECK(with_model("{family: ncf, layers: 2, hidden: 8, users: 9, items: 9, image_size: 2}") ==
+        "study.yaml:3:76: model.image_size: means nothing to family ncf; leave this key out");
+  CHECK(with_model("{preset: gpt-tiny, users: 2}") ==
+        "study.yaml:3:34: model.users: means nothing to family gpt; leave this key out");
+  CHECK(with_model("{family: ncf, layers: 2, hidden: 8, users: 9}") ==
+        "study.yaml:3:8: model: missing required key 'items'");
   CHECK(with_model("{family: densenet}") == "study.yaml:3:8: model: missing required key 'depth'");
 }
 
@@ -332,6 +340,9 @@ TEST_CASE("what a family of images does not split is refused") {
         "of a tensor; in family swin they are not everywhere: write none");
   CHECK(split("{family: unet, depth: 2, hidden: 16}", "tensor: 2") ==
         "study.yaml:3:20: parallel.tensor: tensor parallelism splits no operator of family unet: "
+        "all ranks would do the same; write 1, or say a sharding");
+  CHECK(split("{family: ncf, layers: 2, hidden: 8, users: 9, items: 9}", "tensor: 2") ==
+        "study.yaml:3:20: parallel.tensor: tensor parallelism splits no operator of family ncf: "
         "all ranks would do the same; write 1, or say a sharding");
 }
 

@@ -112,6 +112,17 @@ TEST_CASE("a model of images is written with the keys that it has, and read back
   }
 }
 
+TEST_CASE("a model of users and items is written with the keys that it has, and read back") {
+  const Study study = read(
+      "model: {family: ncf, layers: 2, hidden: 8, users: 90, items: 50}\n"
+      "cluster: {preset: box, nodes: 1}\ntraining: {global_batch: 64}\n");
+  const std::string text = resolved_study_text(study);
+  CHECK_THAT(text, Catch::Contains("  users: 90  # "));
+  for (const char* key : {" vocab:", " image_size:", " heads:", " seq_len:", " activation:"})
+    CHECK(text.find(key) == text.npos);
+  CHECK(read(text).model == study.model);
+}
+
 TEST_CASE("ZeRO's way to divide and an even cluster are defaults unless said") {
   const auto text = [](const std::vector<std::string>& sets) {
     return resolved_study_text(read(kSmallStudy, sets));

@@ -398,4 +398,27 @@ TEST_CASE("families of images read files of them") {
         path + ": labels of sample 1, element 3, is 3; the model has the classes 0 to 2");
 }
 
+TEST_CASE("pairs of users and items are read by name") {
+  const ScratchFolder folder;
+  const std::string path = folder / "a.safetensors";
+  const auto samples_of = [&](const std::vector<std::int64_t>& items) {
+    write_safetensors(path, {integers("users", {4, 0}), integers("items", items),
+                             {"labels", DType::kFp32, {2}, bytes_of<float>({1, 0.25F})}});
+    return read_study(
+        "model: {family: ncf, users: 5, items: 3, hidden: 4, layers: 1}\n"
+        "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 2, microbatch: 2}\n"
+        "data: {path: " + path + ", shuffle: false}\n");
+  };
+  const auto samples = make_samples(samples_of({2, 1}));
+  std::int64_t user = 0, item = 0;
+  samples->fill("users", 0, {&user, 1});
+  samples->fill("items", 0, {&item, 1});
+  CHECK(user == 4);
+  CHECK(item == 2);
+  CHECK(numbers(*samples, "labels", 1, 1) == std::vector<float>{0.25F});
+  const auto beyond = make_samples(samples_of({2, 3}));  // of a table of 3 rows
+  CHECK(config_error([&] { beyond->fill("items", 1, {&item, 1}); }).find("items") !=
+        std::string::npos);
+}
+
 }  // namespace trainyard

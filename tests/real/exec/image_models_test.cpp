@@ -2,44 +2,11 @@
 // numbers, with batch norms over all samples of a microbatch.
 #include <catch2/catch.hpp>
 #include <string>
-#include <vector>
 
 #include "real/exec/rank_executor.h"
-#include "tests/real/parity.h"
+#include "tests/real/exec/as_one_device.h"
 
 namespace trainyard {
-
-namespace {
-
-std::string study_of(const std::string& model, int batch, int microbatch,
-                     const std::string& more = "") {
-  return "model: " + model +
-         "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: " + std::to_string(batch) +
-         ", microbatch: " + std::to_string(microbatch) +
-         ", precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}" + more +
-         "}\ndata: {path: generated}\n";
-}
-
-void check_all(const std::string& study, const std::vector<Sets>& layouts, int steps = 1) {
-  const LoopbackRun one = run_loopback(study, {}, {.steps = steps});
-  for (const Sets& layout : layouts) {
-    CAPTURE(layout);
-    check_same(one, run_loopback(study, layout, {.steps = steps}), kFp64);
-  }
-}
-
-Sets pipeline(int ranks, const std::string& schedule) {
-  return {"cluster.ranks=" + std::to_string(ranks), "parallel.pipeline=" + std::to_string(ranks),
-          "partition={method: uniform, uneven: true}", "schedule=" + schedule};
-}
-
-/// `microbatch`: of each replica, so that all microbatches hold the samples that one rank's do.
-Sets replicas(int ranks, int microbatch) {
-  return {"cluster.ranks=" + std::to_string(ranks), "parallel.data=" + std::to_string(ranks),
-          "training.microbatch=" + std::to_string(microbatch)};
-}
-
-}  // namespace
 
 TEST_CASE("a vision transformer trains as one device does") {
   const std::string study = study_of(

@@ -11,6 +11,7 @@
 #include "real/checkpoint/checkpoint_writer.h"
 #include "real/checkpoint/hugging_face_names.h"
 #include "real/checkpoint/save_hugging_face.h"
+#include "real/checkpoint/stored_weights.h"
 #include "real/data/samples.h"
 #include "tests/real/loopback_run.h"
 #include "tests/real/oracle/oracle_studies.h"
@@ -58,23 +59,40 @@ nlohmann::json to_json(const std::vector<HuggingFaceWeight>& names) {
   return out;
 }
 
+/// Names of a model that plain_models.py has: ours.
+std::vector<HuggingFaceWeight> own_names(const Graph& model) {
+  std::vector<HuggingFaceWeight> names;
+  for (const StoredWeight& weight : stored_weights(model))
+    names.push_back({.ours = weight.name, .shape = weight.shape, .theirs = weight.name});
+  return names;
+}
+
+/// What plain_models.py makes the model of.
+nlohmann::json plain_model(const std::map<std::string, std::vector<double>>& weights,
+                           const std::vector<HuggingFaceWeight>& names, const ModelConfig& model) {
+  nlohmann::json out = {{"family", to_string(model.family)}, {"norm_eps", model.norm_eps}};
+  for (const HuggingFaceWeight& weight : names)
+    out["weights"][weight.ours] = {{"shape", weight.shape}, {"values", weights.at(weight.ours)}};
+  return out;
+}
+
 /// By name of the input, then sample after sample of the whole training.
 nlohmann::json inputs_of(const Study& study, const Graph& model) {
   const std::unique_ptr<Samples> samples = make_samples(study);
   nlohmann::json out;
   for (const Tensor& input : model.tensors) {
-    if (input.role != TensorRole::kInput) continue;
+    if (input.role != TensorRole::kInput || input.constant) continue;
     const std::int64_t length = num_elements(input.shape) / input.shape.front();
     auto& list = out[input.name] = nlohmann::json::array();
     for (std::int64_t i = 0; i < kOracleSteps * study.training.global_batch; ++i) {
       if (is_integer(input.dtype)) {
         Numbered<std::int64_t> values(length);
         samples->fill(input.name, i, values);
-        list.push_back(static_cast<const std::vector<std::int64_t>&>(values));
+        list.push_back(std::vector(values.begin(), values.end()));
       } else {
         Numbered<float> values(length);
         samples->fill_numbers(input.name, i, values);
-        list.push_back(static_cast<const std::vector<float>&>(values));
+        list.push_back(std::vector(values.begin(), values.end()));
       }
     }
   }
@@ -104,8 +122,10 @@ TEST_CASE("weights and inputs for PyTorch", "[.oracle-inputs]") {
     const Prepared prepared = prepare_text(oracle.yaml, {});
     const ModelConfig& model = prepared.study.model;
     const std::vector<HuggingFaceWeight> names =
-        hugging_face_weights(hugging_face_type(model), prepared.model);
-    save_weights(run.weights, names, model, folder);
+        oracle.plain ? own_names(prepared.model)
+                     : hugging_face_weights(hugging_face_type(model), prepared.model);
+    std::filesystem::create_directories(folder);
+    if (!oracle.plain) save_weights(run.weights, names, model, folder);
 
     nlohmann::json json = {{"steps", kOracleSteps},
                            {"global_batch", prepared.study.training.global_batch},
@@ -113,6 +133,7 @@ TEST_CASE("weights and inputs for PyTorch", "[.oracle-inputs]") {
                            {"in_16_bit", short_precisions(oracle)},
                            {"names", to_json(names)},
                            {"inputs", inputs_of(prepared.study, prepared.model)}};
+    if (oracle.plain) json["plain"] = plain_model(run.weights, names, model);
     for (const OracleTraining& training : oracle_trainings(oracle)) {
       json["trainings"][training.name] =
           to_json(prepare_text(oracle.yaml, training.sets).study.training);

@@ -15,6 +15,11 @@ OracleStudy study(const std::string& name, const std::string& model,
           sgd_rate, adamw_rate};
 }
 
+OracleStudy plain(OracleStudy study) {
+  study.plain = true;
+  return study;
+}
+
 }  // namespace
 
 // Epsilons are large where a norm's must not be mixed up with another's or with a default.
@@ -106,6 +111,7 @@ const std::vector<OracleStudy>& oracle_studies() {
       study("vit",
             "family: vit, layers: 2, hidden: 32, heads: 4, ffn: 80, image_size: 12, "
             "patch_size: 4, classes: 6, norm_eps: 0.01"),
+      plain(study("ncf", "family: ncf, layers: 2, hidden: 6, users: 30, items: 20")),
   };
   return kStudies;
 }

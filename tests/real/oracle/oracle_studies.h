@@ -10,6 +10,7 @@ struct OracleStudy {
   std::string name;  // of its file in tests/golden/training/
   std::string yaml;
   std::string sgd_rate, adamw_rate;
+  bool plain = false;  // not of transformers: tests/oracle/plain_models.py has it, by our names
 };
 
 const std::vector<OracleStudy>& oracle_studies();

@@ -1,5 +1,6 @@
 // We train as PyTorch does: from the same weights, on the same samples, with the models of the
-// transformers library (tests/oracle/train.py wrote tests/golden/training/).
+// transformers library, or those of tests/oracle/plain_models.py (tests/oracle/train.py wrote
+// tests/golden/training/).
 //
 // Theirs is in double precision, so that what is seen is our rounding. All is trained twice:
 //
@@ -151,7 +152,10 @@ TEST_CASE("decoders train as PyTorch does with their sequences split and layers 
 TEST_CASE("tensor and pipeline parallel ranks train as PyTorch does") {
   for (const OracleStudy& study : oracle_studies()) {
     if (study.name == "llama-tied") continue;  // of 3 layers
-    train_and_compare(study, {"cluster.ranks=4", "parallel.tensor=2", "parallel.pipeline=2"});
+    const bool splits = study.name != "ncf";
+    train_and_compare(study,
+                      {splits ? "cluster.ranks=4" : "cluster.ranks=2",
+                       splits ? "parallel.tensor=2" : "parallel.data=1", "parallel.pipeline=2"});
   }
 }
 
