@@ -56,7 +56,8 @@ inline constexpr std::array<std::string_view, 1> kLocalWords = {kLocalCluster};
 inline constexpr std::array<std::string_view, 5> kFabricWords = {
     "single-switch", "fat-tree", "rail-optimised", "dragonfly", "torus"};
 inline constexpr std::array<std::string_view, 2> kLearningRateWords = {"constant", "cosine"};
-inline constexpr std::array<std::string_view, 4> kDataKindWords = {"tokens", "images", "pairs", "tensors"};
+inline constexpr std::array<std::string_view, 4> kDataKindWords = {"tokens", "images", "pairs",
+                                                                   "tensors"};
 inline constexpr std::array<std::string_view, 4> kDataFormatWords = {"megatron", "u16", "u32",
                                                                      "text"};
 inline constexpr std::array<std::string_view, 4> kProvenanceWords = {"measured", "fitted",

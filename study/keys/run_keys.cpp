@@ -32,8 +32,9 @@ const KeyTable& data_keys() {
        .forms = {WordForm{kDataKindWords, {}, "kind of data"}},
        .help = "what the files hold",
        .field = field<&Study::data, &DataConfig::kind>(),
-       .fallback = "the family's: tokens, images or pairs; onnx: tokens where the model predicts them, "
-                   "else tensors"},
+       .fallback =
+           "the family's: tokens, images or pairs; onnx: tokens where the model predicts them, "
+           "else tensors"},
       {.name = "format",
        .forms = {WordForm{kDataFormatWords}},
        .help = "of a file of tokens",

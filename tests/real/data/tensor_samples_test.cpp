@@ -402,23 +402,21 @@ TEST_CASE("pairs of users and items are read by name") {
   const ScratchFolder folder;
   const std::string path = folder / "a.safetensors";
   const auto samples_of = [&](const std::vector<std::int64_t>& items) {
-    write_safetensors(path, {integers("users", {4, 0}), integers("items", items),
+    write_safetensors(path, {integers("users", {4, 0}),
+                             integers("items", items),
                              {"labels", DType::kFp32, {2}, bytes_of<float>({1, 0.25F})}});
-    return read_study(
-        "model: {family: ncf, users: 5, items: 3, hidden: 4, layers: 1}\n"
-        "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 2, microbatch: 2}\n"
-        "data: {path: " + path + ", shuffle: false}\n");
+    Study study = study_of(Family::kNcf, path, 0, 1);
+    study.model.users = 5, study.model.items = 3;
+    study.model.hidden = 4, study.model.layers = 1;
+    study.data.shuffle = false;
+    return make_samples(study);
   };
-  const auto samples = make_samples(samples_of({2, 1}));
-  std::int64_t user = 0, item = 0;
-  samples->fill("users", 0, {&user, 1});
-  samples->fill("items", 0, {&item, 1});
-  CHECK(user == 4);
-  CHECK(item == 2);
+  const auto samples = samples_of({2, 1});
+  CHECK(input(*samples, "users", 0, 1) == Tokens{4});
+  CHECK(input(*samples, "items", 0, 1) == Tokens{2});
   CHECK(numbers(*samples, "labels", 1, 1) == std::vector<float>{0.25F});
-  const auto beyond = make_samples(samples_of({2, 3}));  // of a table of 3 rows
-  CHECK(config_error([&] { beyond->fill("items", 1, {&item, 1}); }).find("items") !=
-        std::string::npos);
+  const auto beyond = samples_of({2, 3});  // in a table of 3 rows
+  CHECK(config_error([&] { input(*beyond, "items", 1, 1); }).find("items") != std::string::npos);
 }
 
 }  // namespace trainyard
