@@ -48,6 +48,10 @@ std::array<float, 3> query_key_value_deviation(const ModelConfig& config) {
   return {query, usual, usual};
 }
 
+double linear_deviation(std::int64_t features) {
+  return 1 / std::sqrt(3 * static_cast<double>(features));
+}
+
 TensorId token_input(ModelBuilder& m, std::string_view name, std::int64_t length) {
   return m.graph.input(name, {m.options.microbatch, length}, DType::kInt64);
 }

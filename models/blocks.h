@@ -36,6 +36,9 @@ double output_deviation(const ModelConfig& config,
                         std::int64_t width);  // of a projection [D, width]
 std::array<float, 3> query_key_value_deviation(const ModelConfig& config);
 
+/// LibTorch's linear layers start uniform in +-1 / sqrt(features); of that the deviation.
+double linear_deviation(std::int64_t features);
+
 /// Data input of integers [B, length]: tokens, positions, labels.
 TensorId token_input(ModelBuilder& m, std::string_view name, std::int64_t length);
 

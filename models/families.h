@@ -15,6 +15,7 @@ Graph build_vgg(const ModelConfig& config, const BuildOptions& options);
 Graph build_densenet(const ModelConfig& config, const BuildOptions& options);
 Graph build_swin(const ModelConfig& config, const BuildOptions& options);
 Graph build_unet(const ModelConfig& config, const BuildOptions& options);
+Graph build_mamba2(const ModelConfig& config, const BuildOptions& options);
 Graph build_ncf(const ModelConfig& config, const BuildOptions& options);
 
 /// Channels behind the stem of a residual network, before width_factor.

@@ -1,5 +1,7 @@
 #include "models/model.h"
 
+#include <algorithm>
+
 #include "engine/base/error.h"
 #include "engine/base/quantity.h"
 #include "engine/plan/plan_limits.h"
@@ -35,7 +37,8 @@ Problem find_size_problem(const ModelConfig& config) {
       (config.family == Family::kGpt && config.positions == Positions::kLearned);
   const bool is_swin = config.family == Family::kSwin, is_ncf = config.family == Family::kNcf;
   const std::int64_t layered = is_convolutional(config.family) ? 0 : 1;
-  const std::int64_t attends = is_ncf ? 0 : layered;
+  const bool is_mamba2 = config.family == Family::kMamba2;
+  const std::int64_t attends = is_ncf || is_mamba2 ? 0 : layered;
   const std::int64_t alike = is_swin ? 0 : attends;  // layers of one width
   const std::int64_t of_images = is_of_images(config.family) ? 1 : 0;
   const std::int64_t of_text = is_of_text(config.family) ? 1 : 0;
@@ -49,7 +52,7 @@ Problem find_size_problem(const ModelConfig& config) {
       {"hidden", config.hidden, config.family == Family::kUnet ? 1 : layered},
       {"heads", config.heads, attends},
       {"kv_heads", config.kv_heads, alike},
-      {"head_dim", config.head_dim, alike},
+      {"head_dim", config.head_dim, is_mamba2 ? 1 : alike},
       {"ffn", config.ffn, alike},
       {"vocab", config.vocab, of_text},
       {"seq_len", config.seq_len, of_text},
@@ -67,6 +70,10 @@ Problem find_size_problem(const ModelConfig& config) {
       {"width_factor", config.width_factor, config.family == Family::kResnet ? 1 : 0},
       {"users", config.users, is_ncf ? 1 : 0},
       {"items", config.items, is_ncf ? 1 : 0},
+      {"state_size", config.state_size, is_mamba2 ? 1 : 0},
+      {"conv_width", config.conv_width, is_mamba2 ? 1 : 0},
+      {"expand", config.expand, is_mamba2 ? 1 : 0},
+      {"chunk_size", config.chunk_size, is_mamba2 ? 1 : 0},
   };
   for (const auto& size : kSizes) {
     const std::string problem = in_range_problem(size.value, size.least, kMaxSize);
@@ -161,6 +168,24 @@ Problem find_ncf_problem(const ModelConfig& config) {
                                     std::to_string(most)};
 }
 
+/// Heads fill what the projection makes, and chunks the sequence.
+Problem find_mamba2_problem(const ModelConfig& config) {
+  if (config.family != Family::kMamba2) return std::nullopt;
+  const std::int64_t width = config.expand * config.hidden;
+  if (width > kMaxSize / 4 || config.state_size > kMaxSize / 4)
+    return ModelProblem{width > kMaxSize / 4 ? "expand" : "state_size",
+                        in_range_problem(std::max(width, config.state_size), 1, kMaxSize / 4)};
+  if (width % config.head_dim != 0)
+    return ModelProblem{"head_dim", "heads of " + std::to_string(config.head_dim) +
+                                        " channels do not fill expand x hidden, " +
+                                        std::to_string(width)};
+  if (config.seq_len % std::min(config.chunk_size, config.seq_len) != 0)
+    return ModelProblem{"seq_len", std::to_string(config.seq_len) + " tokens are no chunks of " +
+                                       std::to_string(config.chunk_size) +
+                                       "; a multiple of chunk_size is, or fewer"};
+  return std::nullopt;
+}
+
 /// Sizes that depend on each other agree.
 Problem find_relation_problem(const ModelConfig& config) {
   const std::string seq_len = std::to_string(config.seq_len);
@@ -237,6 +262,7 @@ Graph build_family(const ModelConfig& config, const BuildOptions& options) {
     case Family::kSwin: return build_swin(config, options);
     case Family::kUnet: return build_unet(config, options);
     case Family::kNcf: return build_ncf(config, options);
+    case Family::kMamba2: return build_mamba2(config, options);
     case Family::kOnnx: return build_onnx_graph(config, options).graph;
   }
   bug("a family without a builder");
@@ -249,6 +275,7 @@ std::optional<ModelProblem> find_problem(const ModelConfig& config) {
   if (Problem problem = find_number_problem(config)) return problem;
   if (Problem problem = find_image_problem(config)) return problem;
   if (Problem problem = find_ncf_problem(config)) return problem;
+  if (Problem problem = find_mamba2_problem(config)) return problem;
   if (Problem problem = find_relation_problem(config)) return problem;
   if (Problem problem = find_attention_problem(config)) return problem;
   return find_decoder_problem(config);

@@ -250,6 +250,23 @@ ModelConfig swin(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
   return c;
 }
 
+/// state-spaces/mamba2-*, of sequences as long as they were trained on.
+ModelConfig mamba2(std::int64_t layers, std::int64_t hidden) {
+  ModelConfig c;
+  c.family = Family::kMamba2;
+  c.layers = layers;
+  c.hidden = hidden;
+  c.head_dim = 64;
+  c.vocab = 50288;  // GPT-NeoX's 50277, up to a multiple of 16
+  c.seq_len = 2048;
+  c.state_size = 128;
+  c.conv_width = 4;
+  c.expand = 2;
+  c.chunk_size = 256;
+  c.linear_bias = false;
+  return c;
+}
+
 /// He et al. 2017, whose MLP-3 has three layers.
 ModelConfig ncf(std::int64_t users, std::int64_t items, std::int64_t factors) {
   ModelConfig c;
@@ -347,6 +364,12 @@ std::vector<ModelPreset> make_presets() {
              gemma2(llama(42, 3584, 16, 8, 14336, 256000, 8192))),
       preset("phi3-mini", "Phi-3-mini-4k, 3.8 B parameters, attention window of 2047",
              with_window(llama(32, 3072, 32, 32, 8192, 32064, 4096), 2047)),
+
+      preset("mamba2-130m", "Mamba-2, 129 M parameters", mamba2(24, 768)),
+      preset("mamba2-370m", "Mamba-2, 368 M parameters", mamba2(48, 1024)),
+      preset("mamba2-780m", "Mamba-2, 780 M parameters", mamba2(48, 1536)),
+      preset("mamba2-1.3b", "Mamba-2, 1.3 B parameters", mamba2(48, 2048)),
+      preset("mamba2-2.7b", "Mamba-2, 2.7 B parameters", mamba2(64, 2560)),
 
       preset("vit-b-16", "Vision transformer, 86.6 M parameters", vit(12, 768, 12, 16)),
       preset("vit-b-32", "Vision transformer, 88.2 M parameters", vit(12, 768, 12, 32)),

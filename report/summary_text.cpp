@@ -48,7 +48,8 @@ std::string headline(const Summary& summary, const Study& study) {
 std::string speed_lines(const Summary& summary, const Study& study) {
   const std::string per = format("per %s", device_word(study.training.kernels));
   const Family family = study.model.family;
-  const bool attends = !is_convolutional(family) && family != Family::kNcf;
+  const bool attends =
+      !is_convolutional(family) && family != Family::kNcf && family != Family::kMamba2;
   return format("  %-16s %s of the model%s, MFU %.1f %%\n", per.c_str(),
                 flop_rate_text(summary.tflops_per_gpu * 1e12).c_str(),
                 attends ? " (attention as the full square)" : "", summary.mfu * 100) +

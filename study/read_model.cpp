@@ -101,6 +101,8 @@ const std::vector<DependentNumber>& dependent_numbers() {
 void read_dependent_number(Section& section, ModelConfig& model, const ModelConfig& base,
                            bool has_base, const DependentNumber& number) {
   if (!is_of_family(model, number.key)) return leave_out(section, number.key);
+  // Its heads are as wide as is said: how many there are follows.
+  if (model.family == Family::kMamba2) return section.integer(number.key, model.*number.field);
   if (const auto node = section.given(number.key)) {
     model.*number.field = section.integer_of(*node, number.key);
     return;
@@ -138,6 +140,7 @@ FamilyHabits habits(Family family) {
     case Family::kLlama: return {Activation::kSwiglu, false, false, 1e-5};
     case Family::kVit: return {Activation::kGelu, false, true, 1e-6};
     case Family::kSwin: return {Activation::kGelu, false, true, 1e-5};
+    case Family::kMamba2: return {Activation::kGelu, true, false, 1e-5};
     case Family::kResnet:
     case Family::kVgg:
     case Family::kDensenet:
@@ -160,6 +163,16 @@ void take_image_habits(ModelConfig& model) {
   if (model.family == Family::kResnet) model.width_factor = 1;
 }
 
+/// state-spaces/mamba's.
+void take_mamba2_habits(ModelConfig& model) {
+  if (model.family != Family::kMamba2) return;
+  model.head_dim = 64;
+  model.state_size = 128;
+  model.conv_width = 4;
+  model.expand = 2;
+  model.chunk_size = 256;
+}
+
 void take_habits(ModelConfig& model) {
   const FamilyHabits usual = habits(model.family);
   model.activation = usual.activation;
@@ -167,6 +180,7 @@ void take_habits(ModelConfig& model) {
   model.linear_bias = usual.linear_bias;
   model.norm_eps = usual.norm_eps;
   take_image_habits(model);
+  take_mamba2_habits(model);
 }
 
 void read_activation(Section& section, ModelConfig& model) {

@@ -66,6 +66,12 @@ void check_tensor(const Study& study) {
             "tensor parallelism splits no operator of family " + std::string(to_string(family)) +
                 ": all ranks would do the same; write 1, or say a sharding");
   }
+  if (tensor > 1 && family == Family::kMamba2 && study.sharding.empty()) {
+    fail_at(study, "parallel.tensor",
+            "in family mamba2 one product makes what heads have for themselves and what all of "
+            "them share, and a norm is over all heads: tensor parallelism does not split it; write "
+            "1, or say a sharding");
+  }
   if (study.parallel.sequence_parallel && family == Family::kSwin) {
     fail_at(study, "parallel.sequence_parallel",
             "between blocks of family swin lie images, of which windows are cut, no sequences; "

@@ -67,6 +67,18 @@ std::vector<TensorSize> largest_tensors(const Study& study) {
     tensors.push_back({"the tower's table", {longest, wider, hidden}});
     tensors.push_back({"the tower's input", {batch, wider, hidden}});
   }
+  if (m.family == Family::kMamba2) {
+    const Factor expand{"model.expand", m.expand}, states{"model.state_size", m.state_size};
+    const Factor width{"", m.expand * m.hidden}, twice{"", 2};
+    const Factor own_heads{"", width.size / std::max<std::int64_t>(1, m.head_dim) + 1};
+    const Factor tokens{"model.chunk_size", std::min(m.chunk_size, m.seq_len)};
+    const Factor chunks{"", m.seq_len / std::max<std::int64_t>(1, tokens.size) + 1};
+    tensors.push_back({"the projection's weight", {twice, expand, hidden, hidden}});
+    tensors.push_back({"what is projected", {batch, length, twice, expand, hidden}});
+    tensors.push_back({"the decay within chunks", {batch, own_heads, length, tokens}});
+    tensors.push_back({"the decay of chunks", {batch, own_heads, chunks, chunks}});
+    tensors.push_back({"the states of chunks", {batch, chunks, states, expand, hidden}});
+  }
   const Factor window{"model.window_size", m.window_size};
   if (m.family == Family::kSwin) {
     tensors.push_back({"the attention scores", {batch, heads, length, window, window}});

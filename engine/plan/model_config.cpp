@@ -35,7 +35,17 @@ bool has_named_depths(Family family) { return !networks(family).empty(); }
 bool is_convolutional(Family family) { return has_named_depths(family) || family == Family::kUnet; }
 
 bool is_of_text(Family family) {
-  return family != Family::kOnnx && family != Family::kNcf && !is_of_images(family);
+  return is_transformer_of_text(family) || family == Family::kMamba2;
+}
+
+bool is_transformer_of_text(Family family) {
+  switch (family) {
+    case Family::kGpt:
+    case Family::kBert:
+    case Family::kT5:
+    case Family::kLlama: return true;
+    default: return false;
+  }
 }
 
 bool is_of_images(Family family) {
@@ -48,7 +58,8 @@ bool has_dropout(Family family) {
     case Family::kResnet:
     case Family::kDensenet:
     case Family::kUnet:
-    case Family::kNcf: return false;
+    case Family::kNcf:
+    case Family::kMamba2: return false;
     default: return true;
   }
 }
@@ -124,6 +135,7 @@ std::string_view to_string(Family family) {
     case Family::kSwin: return "swin";
     case Family::kUnet: return "unet";
     case Family::kNcf: return "ncf";
+    case Family::kMamba2: return "mamba2";
     case Family::kOnnx: return "onnx";
   }
   return "?";

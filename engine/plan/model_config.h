@@ -23,6 +23,7 @@ enum class Family : std::uint8_t {
   kSwin,
   kUnet,
   kNcf,
+  kMamba2,
   kOnnx
 };
 struct OnnxModel;  // models/onnx/onnx_model.h
@@ -55,6 +56,8 @@ std::string_view to_string(Activation activation);  // gelu, gelu-tanh, relu, sw
 
 /// Families that read and predict tokens.
 bool is_of_text(Family family);
+/// Those of them in which tokens attend to each other.
+bool is_transformer_of_text(Family family);
 /// Families that classify images, or each pixel of them.
 bool is_of_images(Family family);
 /// Those of them that are made of convolutions alone: nothing in them attends.
@@ -140,6 +143,11 @@ struct ModelConfig {
   // Family ncf, whose hidden is the number of factors.
   std::int64_t users = 0;
   std::int64_t items = 0;
+  // Family mamba2.
+  std::int64_t state_size = 0;  // of each channel of a head
+  std::int64_t conv_width = 0;  // tokens that the causal convolution sees, the current one included
+  std::int64_t expand = 0;      // channels of all heads, times hidden
+  std::int64_t chunk_size = 0;  // tokens whose products are taken at once
   // Family onnx.
   std::string onnx_file;                     // its path
   std::shared_ptr<const OnnxModel> onnx;     // as it was read; else nullptr

@@ -261,6 +261,7 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
     case Family::kSwin:
     case Family::kUnet:
     case Family::kNcf:
+    case Family::kMamba2:
     case Family::kOnnx:
       refuse_model("family", "weights of " + std::string(to_string(config.family)) +
                                  " have no Hugging Face form in this version");
@@ -268,7 +269,9 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
   bug("a family without a model type");
 }
 
-bool has_hugging_face_type(Family family) { return is_of_text(family) || family == Family::kVit; }
+bool has_hugging_face_type(Family family) {
+  return is_transformer_of_text(family) || family == Family::kVit;
+}
 
 std::vector<HuggingFaceType> hugging_face_types(const ModelConfig& config) {
   const HuggingFaceType type = hugging_face_type(config);

@@ -54,7 +54,8 @@ std::unique_ptr<Samples> make_imported_samples(const Study& study) {
 std::unique_ptr<Samples> make_samples(const Study& study) {
   switch (study.model.family) {
     case Family::kGpt:
-    case Family::kLlama: return std::make_unique<CausalSamples>(study);
+    case Family::kLlama:
+    case Family::kMamba2: return std::make_unique<CausalSamples>(study);
     case Family::kBert: return std::make_unique<MaskedSamples>(study);
     case Family::kT5: return std::make_unique<SpanSamples>(study);
     case Family::kVit:

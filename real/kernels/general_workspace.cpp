@@ -23,14 +23,33 @@ int64_t added(const OpSizes& s, int64_t elements) {
   return s.accumulates.empty() ? 0 : cast(s, elements);
 }
 
+/// On CPUs LibTorch sums a 16-bit type over dims that lie apart in fp32: all of it, and the result.
+int64_t summed_apart(const OpSizes& s) {
+  const std::vector<int64_t>&whole = s.reads[0].shape, &left = gradient_of(s).shape;
+  if (!is_16_bit(s.reads[0].type) || gradient_of(s).type != s.reads[0].type) return 0;
+  const std::ptrdiff_t missing = std::ssize(whole) - std::ssize(left);
+  int runs = 0;  // of neighbouring dims that go
+  bool in_run = false;
+  for (std::ptrdiff_t d = 0; d < std::ssize(whole); ++d) {
+    if (whole.begin()[d] == 1) continue;
+    const bool goes = d < missing || left.begin()[d - missing] == 1;
+    if (goes && !in_run) ++runs;
+    in_run = goes;
+  }
+  return runs < 2 ? 0 : 4 * (s.reads[0].elements() + gradient_of(s).elements());
+}
+
 /// dy summed over what the operand was repeated along.
-int64_t summed(const OpSizes& s) { return cast(s, s.reads[0].elements()) + gradient_of(s).bytes(); }
+int64_t summed(const OpSizes& s) {
+  return cast(s, s.reads[0].elements()) + gradient_of(s).bytes() + summed_apart(s);
+}
 
 /// dy times or over the other operand, where that is not the result itself, and its sum.
 int64_t factor_gradient(const OpSizes& s) {
   int64_t elements = 0;
   for (const OperandSize& read : s.reads) elements = std::max(elements, read.elements());
-  return elements * size_in_bytes(s.reads[0].type) + cast(s, elements) + gradient_of(s).bytes();
+  return elements * size_in_bytes(s.reads[0].type) + cast(s, elements) + gradient_of(s).bytes() +
+         summed_apart(s);
 }
 
 int64_t where(const OpSizes& s, bool back) {  // the condition as what it is of, once more of any

@@ -22,6 +22,7 @@ constexpr IntegerForm kSizeOrNone{0, kMaxModelNumber};
 
 constexpr std::string_view kDecoders = "gpt, llama";
 constexpr std::string_view kText = "gpt, bert, t5, llama";
+constexpr std::string_view kTokens = "gpt, bert, t5, llama, mamba2";
 constexpr std::string_view kAttends = "gpt, bert, t5, llama, vit";
 constexpr std::string_view kHasHeads = "gpt, bert, t5, llama, vit, swin";
 constexpr std::string_view kImages = "vit, resnet, vgg, densenet, swin, unet";
@@ -41,10 +42,10 @@ bool names(std::string_view list, Family family) {
 
 bool belongs_to(const StudyKey& key, Family family) {
   if (key.matters.empty() || names(key.matters, family)) return true;
-  // What matters to some families of text is of no effect in the others.
+  // What matters to some transformers of text is of no effect in the others.
   const auto is_named = [&](Family text) { return names(key.matters, text); };
   constexpr Family kFamiliesOfText[] = {Family::kGpt, Family::kBert, Family::kT5, Family::kLlama};
-  return is_of_text(family) &&
+  return is_transformer_of_text(family) &&
          std::any_of(std::begin(kFamiliesOfText), std::end(kFamiliesOfText), is_named);
 }
 
@@ -69,7 +70,7 @@ const KeyTable& model_keys() {
                "6 and 2; ncf: of the tower, each half as wide as the one before it",
        .field = of_model<&M::layers>(),
        .fallback = "required without a preset",
-       .matters = "gpt, bert, t5, llama, vit, swin, ncf"},
+       .matters = "gpt, bert, t5, llama, vit, swin, ncf, mamba2"},
       {.name = "decoder_layers",
        .forms = {IntegerForm{0, kMaxLayers}},
        .help = "layers of the decoder",
@@ -82,7 +83,7 @@ const KeyTable& model_keys() {
                "first level, a multiple of 8; ncf: factors, and width of the tower's end",
        .field = of_model<&M::hidden>(),
        .fallback = "required without a preset",
-       .matters = "gpt, bert, t5, llama, vit, swin, unet, ncf"},
+       .matters = "gpt, bert, t5, llama, vit, swin, unet, ncf, mamba2"},
       {.name = "heads",
        .forms = {kSize},
        .help = "attention heads; swin: of the first stage",
@@ -99,8 +100,8 @@ const KeyTable& model_keys() {
        .forms = {kSize},
        .help = "width of a head",
        .field = of_model<&M::head_dim>(),
-       .fallback = "hidden / heads",
-       .matters = kAttends},
+       .fallback = "hidden / heads; mamba2 64",
+       .matters = "gpt, bert, t5, llama, vit, mamba2"},
       {.name = "ffn",
        .forms = {kSize},
        .help = "width of the MLP's hidden layer",
@@ -112,19 +113,19 @@ const KeyTable& model_keys() {
        .help = "vocabulary size",
        .field = of_model<&M::vocab>(),
        .fallback = "required without a preset",
-       .matters = kText},
+       .matters = kTokens},
       {.name = "pad_vocab_to",
        .forms = {kSize},
        .help = "vocabulary with padding",
        .field = of_model<&M::pad_vocab_to>(),
        .fallback = "vocab, up to a multiple of parallel.tensor",
-       .matters = kText},
+       .matters = kTokens},
       {.name = "seq_len",
        .forms = {kSize},
        .help = "tokens per sequence",
        .field = of_model<&M::seq_len>(),
        .fallback = "required without a preset",
-       .matters = kText},
+       .matters = kTokens},
       {.name = "decoder_seq_len",
        .forms = {kSizeOrNone},
        .help = "tokens of the decoder",
@@ -172,7 +173,7 @@ const KeyTable& model_keys() {
        .help = "the LM head shares the token embedding",
        .field = of_model<&M::tied_embeddings>(),
        .fallback = "true; llama false",
-       .matters = kText},
+       .matters = kTokens},
       {.name = "linear_bias",
        .forms = {FlagForm{}},
        .help = "projections and MLP have biases",
@@ -360,6 +361,30 @@ const KeyTable& model_keys() {
        .field = of_model<&M::items>(),
        .fallback = "required without a preset",
        .matters = "ncf"},
+      {.name = "state_size",
+       .forms = {kSize},
+       .help = "numbers that each channel of a head keeps of the tokens before",
+       .field = of_model<&M::state_size>(),
+       .fallback = "128",
+       .matters = "mamba2"},
+      {.name = "conv_width",
+       .forms = {kSize},
+       .help = "tokens that the causal convolution sees, the current one among them",
+       .field = of_model<&M::conv_width>(),
+       .fallback = "4",
+       .matters = "mamba2"},
+      {.name = "expand",
+       .forms = {kSize},
+       .help = "channels of all heads, times hidden",
+       .field = of_model<&M::expand>(),
+       .fallback = "2",
+       .matters = "mamba2"},
+      {.name = "chunk_size",
+       .forms = {kSize},
+       .help = "tokens whose products are taken at once; it divides seq_len, or is larger",
+       .field = of_model<&M::chunk_size>(),
+       .fallback = "256",
+       .matters = "mamba2"},
       {.name = "onnx",
        .forms = {TextForm{}},
        .help = "a file of a model that torch.onnx.export wrote; the first dim of its inputs is the "

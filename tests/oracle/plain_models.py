@@ -2,9 +2,10 @@
 in their place. Weights go by our names; everything else is the paper's.
 
     ncf     He et al. 2017, arXiv:1708.05031: NeuMF
+    mamba2  Dao and Gu 2024, arXiv:2405.21060: the recurrence, token by token
 """
 import torch
-from torch.nn.functional import binary_cross_entropy_with_logits, linear
+from torch.nn.functional import binary_cross_entropy_with_logits, conv1d, cross_entropy, embedding, linear, silu, softplus
 
 
 def count(weights, pattern):
@@ -24,7 +25,48 @@ def ncf_loss(w, x, _):
     return binary_cross_entropy_with_logits(logits.flatten(), x["labels"].flatten().to(logits.dtype))
 
 
-LOSSES = {"ncf": ncf_loss}
+def rms_norm(x, weight, eps):
+    return weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+
+
+def mamba2_mixer(u, w, eps):
+    (inner, heads), hidden = (w["out_proj.weight"].shape[1], len(w["A_log"])), u.shape[-1]
+    states = (len(w["in_proj.weight"]) - 2 * inner - heads) // 2
+    z, xbc, dt = linear(u, w["in_proj.weight"]).split([inner, inner + 2 * states, heads], -1)
+    taps = w["conv.weight"]  # [channels, 1, 1, width]
+    padded = torch.nn.functional.pad(xbc.transpose(1, 2), (taps.shape[-1] - 1, 0))
+    xbc = silu(conv1d(padded, taps[:, 0], w["conv.bias"], groups=len(taps)).transpose(1, 2))
+    x, b, c = xbc.split([inner, states, states], -1)
+    x = x.unflatten(-1, (heads, -1))  # [batch, tokens, heads, channels]
+    dt = softplus(dt + w["dt_bias"])
+    decay = torch.exp(-dt * w["A_log"].exp())
+    state = x.new_zeros(x.shape[0], heads, x.shape[-1], states)
+    ys = []
+    for t in range(u.shape[1]):
+        new = (dt[:, t, :, None] * x[:, t])[..., None] * b[:, t, None, None]
+        state = decay[:, t, :, None, None] * state + new
+        ys.append((state * c[:, t, None, None]).sum(-1) + w["D"][:, None] * x[:, t])
+    y = torch.stack(ys, 1).flatten(-2)
+    y = rms_norm(y * silu(z), w["norm.weight"], eps)
+    assert w["out_proj.weight"].shape[0] == hidden
+    return linear(y, w["out_proj.weight"])
+
+
+def under(w, path):
+    return {name[len(path) + 1:]: value for name, value in w.items() if name.startswith(path + ".")}
+
+
+def mamba2_loss(w, x, model):
+    eps, table = model["norm_eps"], w["embedding.tokens.weight"]
+    h = embedding(x["tokens"], table)
+    for i in range(count(w, "layers.{}.norm.weight")):
+        normed = rms_norm(h, w[f"layers.{i}.norm.weight"], eps)
+        h = h + mamba2_mixer(normed, under(w, f"layers.{i}.mixer"), eps)
+    logits = linear(rms_norm(h, w["final_norm.weight"], eps), w.get("lm_head.weight", table))
+    return cross_entropy(logits.flatten(0, 1), x["labels"].flatten())
+
+
+LOSSES = {"ncf": ncf_loss, "mamba2": mamba2_loss}
 
 
 class PlainModel:

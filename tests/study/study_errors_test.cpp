@@ -322,6 +322,14 @@ TEST_CASE("keys of text and of images are told apart") {
         "study.yaml:3:34: model.users: means nothing to family gpt; leave this key out");
   CHECK(with_model("{family: ncf, layers: 2, hidden: 8, users: 9}") ==
         "study.yaml:3:8: model: missing required key 'items'");
+  const std::string mamba2 = "{family: mamba2, layers: 2, hidden: 64, vocab: 9, seq_len: 8";
+  CHECK(with_model(mamba2 + ", heads: 2}") ==
+        "study.yaml:3:77: model.heads: means nothing to family mamba2; leave this key out");
+  CHECK(with_model(mamba2 + ", attention_window: 4}") ==
+        "study.yaml:3:88: model.attention_window: means nothing to family mamba2; leave this key "
+        "out");
+  CHECK(with_model("{preset: gpt-tiny, state_size: 2}") ==
+        "study.yaml:3:39: model.state_size: means nothing to family gpt; leave this key out");
   CHECK(with_model("{family: densenet}") == "study.yaml:3:8: model: missing required key 'depth'");
 }
 
@@ -341,6 +349,10 @@ TEST_CASE("what a family of images does not split is refused") {
   CHECK(split("{family: unet, depth: 2, hidden: 16}", "tensor: 2") ==
         "study.yaml:3:20: parallel.tensor: tensor parallelism splits no operator of family unet: "
         "all ranks would do the same; write 1, or say a sharding");
+  CHECK(split("{family: mamba2, layers: 2, hidden: 64, vocab: 9, seq_len: 8}", "tensor: 2") ==
+        "study.yaml:3:20: parallel.tensor: in family mamba2 one product makes what heads have for "
+        "themselves and what all of them share, and a norm is over all heads: tensor parallelism "
+        "does not split it; write 1, or say a sharding");
   CHECK(split("{family: ncf, layers: 2, hidden: 8, users: 9, items: 9}", "tensor: 2") ==
         "study.yaml:3:20: parallel.tensor: tensor parallelism splits no operator of family ncf: "
         "all ranks would do the same; write 1, or say a sharding");

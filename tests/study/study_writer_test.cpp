@@ -123,6 +123,21 @@ TEST_CASE("a model of users and items is written with the keys that it has, and 
   CHECK(read(text).model == study.model);
 }
 
+TEST_CASE("a state space model is written with the keys that it has, and read back") {
+  const Study study = read(
+      "model: {family: mamba2, layers: 2, hidden: 64, vocab: 90, seq_len: 64, chunk_size: 16}\n"
+      "cluster: {preset: box, nodes: 1}\ntraining: {global_batch: 64}\n");
+  CHECK(study.training.dropout == 0);
+  const std::string text = resolved_study_text(study);
+  for (const char* line :
+       {"  head_dim: 64  # default", "  state_size: 128  # default", "  conv_width: 4  # default",
+        "  expand: 2  # default", "  chunk_size: 16  # from", "  tied_embeddings: true  # default"})
+    CHECK_THAT(text, Catch::Contains(line));
+  for (const char* key : {" image_size:", " heads:", " activation:", " linear_bias:"})
+    CHECK(text.find(key) == text.npos);
+  CHECK(read(text).model == study.model);
+}
+
 TEST_CASE("ZeRO's way to divide and an even cluster are defaults unless said") {
   const auto text = [](const std::vector<std::string>& sets) {
     return resolved_study_text(read(kSmallStudy, sets));

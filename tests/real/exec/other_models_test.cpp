@@ -22,4 +22,35 @@ TEST_CASE("a model of users and items trains as one device does") {
       3);
 }
 
+TEST_CASE("a state space model trains as one device does") {
+  const std::string study = study_of(
+      "{family: mamba2, layers: 4, hidden: 16, head_dim: 8, state_size: 6, chunk_size: 4, vocab: "
+      "40, seq_len: 12}",
+      8, 2);
+  check_all(
+      study,
+      {replicas(2, 2),
+       joined(replicas(4, 2), {"parallel.zero=1"}),
+       pipeline(2, "1f1b"),
+       pipeline(4, "gpipe"),
+       joined(pipeline(2, "zb-h1"), {"recompute=full"}),
+       {"cluster.ranks=4", "parallel.pipeline=2", "parallel.data=2", "partition=[1]"},
+       {"cluster.ranks=2", "partition={cuts: [1, 3], on: [0, 1, 0]}"},
+       {"cluster.ranks=4", "training.microbatch=4", "partition={cuts: [2], replicas: [1, 3]}"}},
+      2);
+}
+
+TEST_CASE("a run of one of the other families goes on from other layouts, and they from it") {
+  const auto study = [](const std::string& model) {
+    return "model: " + model +
+           "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 8, microbatch: 8, "
+           "precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}}\ndata: {path: synthetic}\n";
+  };
+  check_goes_on(study("{family: ncf, layers: 3, hidden: 4, users: 30, items: 20}"),
+                pipeline(2, "1f1b"), {joined(replicas(4, 2), {"parallel.zero=1"})});
+  check_goes_on(study("{family: mamba2, layers: 2, hidden: 16, head_dim: 8, state_size: 6, "
+                      "chunk_size: 4, vocab: 40, seq_len: 8}"),
+                pipeline(2, "1f1b"), {joined(replicas(4, 2), {"parallel.zero=1"})});
+}
+
 }  // namespace trainyard

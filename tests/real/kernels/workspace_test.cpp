@@ -170,6 +170,8 @@ TEST_CASE("no op of the other families allocates more than its declared workspac
             "{family: swin, layers: 8, hidden: 96, heads: 3, image_size: 64, patch_size: 2, "
             "window_size: 4}",
             "{family: unet, depth: 2, hidden: 32, image_size: 32}",
+            "{family: mamba2, layers: 1, hidden: 64, head_dim: 16, state_size: 16, chunk_size: 16, "
+            "vocab: 100, seq_len: 64}",
             "{family: ncf, layers: 3, hidden: 16, users: 300, items: 200}"}) {
         CAPTURE(precision, threads, model);
         for (const auto& [name, use] :

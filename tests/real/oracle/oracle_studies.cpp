@@ -112,6 +112,15 @@ const std::vector<OracleStudy>& oracle_studies() {
             "family: vit, layers: 2, hidden: 32, heads: 4, ffn: 80, image_size: 12, "
             "patch_size: 4, classes: 6, norm_eps: 0.01"),
       plain(study("ncf", "family: ncf, layers: 2, hidden: 6, users: 30, items: 20")),
+      // Four chunks of 6 tokens; heads of 12 channels with a state of 10 for each.
+      plain(
+          study("mamba2",
+                "family: mamba2, layers: 2, hidden: 24, head_dim: 12, state_size: 10, "
+                "conv_width: 3, expand: 2, chunk_size: 6, vocab: 70, seq_len: 24, norm_eps: 0.01")),
+      // One chunk, shorter than it may be; a head and a step of their own.
+      plain(study("mamba2-untied",
+                  "family: mamba2, layers: 2, hidden: 24, head_dim: 8, state_size: 6, expand: 3, "
+                  "conv_width: 1, vocab: 70, seq_len: 16, tied_embeddings: false")),
   };
   return kStudies;
 }
