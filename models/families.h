@@ -15,8 +15,9 @@ Graph build_vgg(const ModelConfig& config, const BuildOptions& options);
 Graph build_densenet(const ModelConfig& config, const BuildOptions& options);
 Graph build_swin(const ModelConfig& config, const BuildOptions& options);
 Graph build_unet(const ModelConfig& config, const BuildOptions& options);
-Graph build_mamba2(const ModelConfig& config, const BuildOptions& options);
 Graph build_ncf(const ModelConfig& config, const BuildOptions& options);
+Graph build_mamba2(const ModelConfig& config, const BuildOptions& options);
+Graph build_clip(const ModelConfig& config, const BuildOptions& options);
 
 /// Channels behind the stem of a residual network, before width_factor.
 inline constexpr std::int64_t kResnetChannels = 64;

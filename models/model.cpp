@@ -39,9 +39,11 @@ Problem find_size_problem(const ModelConfig& config) {
   const std::int64_t layered = is_convolutional(config.family) ? 0 : 1;
   const bool is_mamba2 = config.family == Family::kMamba2;
   const std::int64_t attends = is_ncf || is_mamba2 ? 0 : layered;
-  const std::int64_t alike = is_swin ? 0 : attends;  // layers of one width
+  const bool is_clip = config.family == Family::kClip;
+  const std::int64_t alike = is_swin || is_clip ? 0 : attends;  // layers of one width
   const std::int64_t of_images = is_of_images(config.family) ? 1 : 0;
-  const std::int64_t of_text = is_of_text(config.family) ? 1 : 0;
+  const std::int64_t has_images = is_clip ? 1 : of_images;
+  const std::int64_t of_text = is_of_text(config.family) || is_clip ? 1 : 0;
   const struct {
     const char* key;
     std::int64_t value;
@@ -61,15 +63,21 @@ Problem find_size_problem(const ModelConfig& config) {
       {"token_types", config.token_types, config.family == Family::kBert ? 1 : 0},
       {"relative_buckets", config.relative_buckets, is_t5 ? 1 : 0},
       {"pad_vocab_to", config.pad_vocab_to, 0},
-      {"image_size", config.image_size, of_images},
-      {"patch_size", config.patch_size, is_swin || config.family == Family::kVit ? 1 : 0},
+      {"image_size", config.image_size, has_images},
+      {"patch_size", config.patch_size,
+       is_swin || is_clip || config.family == Family::kVit ? 1 : 0},
       {"window_size", config.window_size, is_swin ? 1 : 0},
-      {"channels", config.channels, of_images},
+      {"channels", config.channels, has_images},
       {"classes", config.classes, of_images},
       {"depth", config.depth, is_convolutional(config.family) ? 1 : 0},
       {"width_factor", config.width_factor, config.family == Family::kResnet ? 1 : 0},
       {"users", config.users, is_ncf ? 1 : 0},
       {"items", config.items, is_ncf ? 1 : 0},
+      {"image_layers", config.image_layers, is_clip ? 1 : 0},
+      {"image_hidden", config.image_hidden, is_clip ? 1 : 0},
+      {"image_heads", config.image_heads, is_clip ? 1 : 0},
+      {"projection_dim", config.projection_dim, is_clip ? 2 : 0},
+      {"contrast", config.contrast, is_clip ? 2 : 0},
       {"state_size", config.state_size, is_mamba2 ? 1 : 0},
       {"conv_width", config.conv_width, is_mamba2 ? 1 : 0},
       {"expand", config.expand, is_mamba2 ? 1 : 0},
@@ -127,7 +135,7 @@ Problem find_unet_problem(const ModelConfig& config) {
 }
 
 Problem find_image_problem(const ModelConfig& config) {
-  if (!is_of_images(config.family)) return std::nullopt;
+  if (!is_of_images(config.family) && config.family != Family::kClip) return std::nullopt;
   const std::string size = std::to_string(config.image_size);
   if (config.image_size > kMaxImageSize)
     return ModelProblem{"image_size", in_range_problem(config.image_size, 1, kMaxImageSize)};
@@ -166,6 +174,21 @@ Problem find_ncf_problem(const ModelConfig& config) {
                                     std::to_string(config.hidden) +
                                     ": the first would be too wide; expected at most " +
                                     std::to_string(most)};
+}
+
+/// Each tower's heads divide its width.
+Problem find_clip_problem(const ModelConfig& config) {
+  if (config.family != Family::kClip) return std::nullopt;
+  const auto indivisible = [](const char* key, std::int64_t heads, const std::string& width_key,
+                              std::int64_t width) {
+    return ModelProblem{key, std::to_string(heads) + " does not divide " + width_key + ", " +
+                                 std::to_string(width)};
+  };
+  if (config.hidden % config.heads != 0)
+    return indivisible("heads", config.heads, "hidden", config.hidden);
+  if (config.image_hidden % config.image_heads != 0)
+    return indivisible("image_heads", config.image_heads, "image_hidden", config.image_hidden);
+  return std::nullopt;
 }
 
 /// Heads fill what the projection makes, and chunks the sequence.
@@ -238,6 +261,12 @@ Problem find_number_problem(const ModelConfig& config) {
 void check_options(const ModelConfig& config, const BuildOptions& options) {
   const std::string problem = in_range_problem(options.microbatch, 1, kMaxSize);
   if (!problem.empty()) throw ConfigError({}, "training.microbatch", problem);
+  if (config.contrast > 0 && options.microbatch % config.contrast != 0) {
+    const std::string group = std::to_string(config.contrast);
+    throw ConfigError({}, "training.microbatch",
+                      std::to_string(options.microbatch) + " samples are no groups of " + group +
+                          " (model.contrast); a multiple of " + group + " is");
+  }
   if (!(options.dropout >= 0 && options.dropout < 1)) {
     throw ConfigError({}, "training.dropout",
                       "expected at least 0 and below 1, got " + std::to_string(options.dropout));
@@ -263,6 +292,7 @@ Graph build_family(const ModelConfig& config, const BuildOptions& options) {
     case Family::kUnet: return build_unet(config, options);
     case Family::kNcf: return build_ncf(config, options);
     case Family::kMamba2: return build_mamba2(config, options);
+    case Family::kClip: return build_clip(config, options);
     case Family::kOnnx: return build_onnx_graph(config, options).graph;
   }
   bug("a family without a builder");
@@ -276,6 +306,7 @@ std::optional<ModelProblem> find_problem(const ModelConfig& config) {
   if (Problem problem = find_image_problem(config)) return problem;
   if (Problem problem = find_ncf_problem(config)) return problem;
   if (Problem problem = find_mamba2_problem(config)) return problem;
+  if (Problem problem = find_clip_problem(config)) return problem;
   if (Problem problem = find_relation_problem(config)) return problem;
   if (Problem problem = find_attention_problem(config)) return problem;
   return find_decoder_problem(config);

@@ -9,7 +9,8 @@ namespace {
 
 ModelPreset preset(const char* name, const char* description, ModelConfig config) {
   config.name = name;
-  if (config.family != Family::kSwin) {  // whose stages differ in them
+  // Swin's stages and CLIP's towers differ in them.
+  if (config.family != Family::kSwin && config.family != Family::kClip) {
     if (config.kv_heads == 0) config.kv_heads = config.heads;
     if (config.head_dim == 0 && config.heads > 0) config.head_dim = config.hidden / config.heads;
   }
@@ -250,6 +251,26 @@ ModelConfig swin(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
   return c;
 }
 
+/// OpenAI's: a text tower of 12 layers whose heads are 64 wide, as the image tower's are. 128
+/// samples of the paper's 32,768 were on each of 256 GPUs.
+ModelConfig clip(std::int64_t hidden, std::int64_t image_layers, std::int64_t image_hidden,
+                 std::int64_t patch) {
+  ModelConfig c = images(Family::kClip);
+  c.classes = 0;
+  c.layers = 12;
+  c.hidden = hidden;
+  c.heads = hidden / 64;
+  c.vocab = 49408;
+  c.seq_len = 77;
+  c.image_layers = image_layers;
+  c.image_hidden = image_hidden;
+  c.image_heads = image_hidden / 64;
+  c.patch_size = patch;
+  c.projection_dim = hidden;
+  c.contrast = 128;
+  return c;
+}
+
 /// state-spaces/mamba2-*, of sequences as long as they were trained on.
 ModelConfig mamba2(std::int64_t layers, std::int64_t hidden) {
   ModelConfig c;
@@ -379,6 +400,10 @@ std::vector<ModelPreset> make_presets() {
       preset("swin-t", "Swin Transformer, 28.3 M parameters", swin(12, 96, 3)),
       preset("swin-s", "Swin Transformer, 49.6 M parameters", swin(24, 96, 3)),
       preset("swin-b", "Swin Transformer, 87.8 M parameters", swin(24, 128, 4)),
+
+      preset("clip-vit-b-32", "CLIP, 151 M parameters", clip(512, 12, 768, 32)),
+      preset("clip-vit-b-16", "CLIP, 150 M parameters", clip(512, 12, 768, 16)),
+      preset("clip-vit-l-14", "CLIP, 428 M parameters", clip(768, 24, 1024, 14)),
 
       preset("resnet18", "ResNet, 11.7 M parameters", resnet(18)),
       preset("resnet34", "ResNet, 21.8 M parameters", resnet(34)),

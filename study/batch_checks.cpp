@@ -39,10 +39,11 @@ void check_tensor_overlap(const Study& study) {
     fail_at(study, key,
             overlap + " hides the all-reduces of tensor parallelism, and tensor is 1; write none");
   }
-  if (study.model.family == Family::kSwin)
+  if (study.model.family == Family::kSwin || study.model.family == Family::kClip)
     fail_at(study, key,
-            overlap + " halves samples, which are the first dim of a tensor; in family swin they " +
-                "are not everywhere: write none");
+            overlap + " halves samples, which are the first dim of a tensor; in family " +
+                std::string(to_string(study.model.family)) +
+                " they are not everywhere: write none");
   if (!study.parallel.replicas.empty()) return check_halves_of_replicas(study);
   for (const std::int64_t batch : microbatch_sizes(study.training)) {
     if (batch % 2 == 0) continue;
@@ -95,6 +96,22 @@ void check_batch(const Study& study) {
   }
 }
 
+/// Whatever replica has samples of a microbatch has whole groups of those that are told apart.
+void check_contrast(const Study& study) {
+  const std::int64_t group = study.model.contrast;
+  if (group == 0) return;
+  std::int64_t replicas = 1;
+  for (const int of_rank : study.parallel.replicas)
+    replicas = std::lcm<std::int64_t>(replicas, of_rank);
+  for (const std::int64_t samples : microbatch_sizes(study.training)) {
+    if (samples % (group * replicas) == 0) continue;
+    const std::string over = replicas > 1 ? " over " + text(replicas) + " replicas" : "";
+    fail_at(study, "training.microbatch",
+            text(samples) + " samples" + over + " are no groups of " + text(group) +
+                " (model.contrast); a multiple of " + text(group * replicas) + " is");
+  }
+}
+
 /// Ranks that have to talk need links: inside a node, and between nodes.
 void check_links(StudyDraft& draft) {
   const Cluster& cluster = draft.cluster;
@@ -122,6 +139,8 @@ void check_batch_fits(StudyDraft& draft, bool resolved) {
   draft.rule({"cluster", "parallel.data"}, [&] { check_links(draft); });
   draft.rule({"parallel.tensor_overlap", "parallel.tensor", "training.microbatch"},
              [&] { check_tensor_overlap(draft); });
+  draft.rule({"model.contrast", "training.microbatch", "partition"},
+             [&] { check_contrast(draft); });
   const bool whole = draft.rule({"training.global_batch", "training.microbatch", "parallel.data"},
                                 [&] { check_batch(draft); });
   if (!whole || !resolved) return;

@@ -5,7 +5,7 @@ namespace trainyard {
 std::vector<std::string_view> data_kinds(Family family) {
   if (family == Family::kOnnx) return {"tensors", "tokens"};
   if (is_of_images(family)) return {"images"};
-  if (family == Family::kNcf) return {"pairs"};
+  if (family == Family::kNcf || family == Family::kClip) return {"pairs"};
   return {"tokens"};
 }
 

@@ -141,6 +141,7 @@ FamilyHabits habits(Family family) {
     case Family::kVit: return {Activation::kGelu, false, true, 1e-6};
     case Family::kSwin: return {Activation::kGelu, false, true, 1e-5};
     case Family::kMamba2: return {Activation::kGelu, true, false, 1e-5};
+    case Family::kClip: return {Activation::kGelu, false, true, 1e-5};
     case Family::kResnet:
     case Family::kVgg:
     case Family::kDensenet:
@@ -153,11 +154,12 @@ FamilyHabits habits(Family family) {
 
 /// ImageNet's images.
 void take_image_habits(ModelConfig& model) {
-  if (!is_of_images(model.family)) return;
+  const bool clip = model.family == Family::kClip;
+  if (!is_of_images(model.family) && !clip) return;
   model.image_size = 224;
   model.channels = 3;
-  model.classes = 1000;
-  if (model.family == Family::kVit) model.patch_size = 16;
+  if (!clip) model.classes = 1000;
+  if (clip || model.family == Family::kVit) model.patch_size = 16;
   if (model.family == Family::kSwin) model.patch_size = 4, model.window_size = 7;
   if (model.family == Family::kUnet) model.classes = 2;
   if (model.family == Family::kResnet) model.width_factor = 1;
@@ -313,7 +315,12 @@ void read_numbers(Section& section, ModelConfig& model, bool has_base) {
        {Required{"layers", &ModelConfig::layers}, Required{"hidden", &ModelConfig::hidden},
         Required{"heads", &ModelConfig::heads}, Required{"vocab", &ModelConfig::vocab},
         Required{"seq_len", &ModelConfig::seq_len}, Required{"depth", &ModelConfig::depth},
-        Required{"users", &ModelConfig::users}, Required{"items", &ModelConfig::items}}) {
+        Required{"users", &ModelConfig::users}, Required{"items", &ModelConfig::items},
+        Required{"image_layers", &ModelConfig::image_layers},
+        Required{"image_hidden", &ModelConfig::image_hidden},
+        Required{"image_heads", &ModelConfig::image_heads},
+        Required{"projection_dim", &ModelConfig::projection_dim},
+        Required{"contrast", &ModelConfig::contrast}}) {
     rules.emplace_back(key, [&, key = key, field = field] {
       if (!is_of_family(model, key)) return leave_out(section, key);
       read_required_number(section, key, model.*field);

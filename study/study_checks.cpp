@@ -47,8 +47,10 @@ std::string with_remedy(const std::string& problem, const std::string& remedy) {
 /// The model's numbers that tensor parallelism divides, with their keys.
 std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study& study) {
   const ModelConfig& model = study.model;
-  std::vector<std::pair<std::string, std::int64_t>> numbers = {
-      {"heads", model.heads}, {"kv_heads", model.kv_heads}, {"ffn", model.ffn}};
+  std::vector<std::pair<std::string, std::int64_t>> numbers = {{"heads", model.heads},
+                                                               {"kv_heads", model.kv_heads},
+                                                               {"ffn", model.ffn},
+                                                               {"image_heads", model.image_heads}};
   if (study.parallel.sequence_parallel) {
     numbers.emplace_back("seq_len", model.seq_len);
     if (model.decoder_seq_len > 0) numbers.emplace_back("decoder_seq_len", model.decoder_seq_len);
@@ -71,6 +73,11 @@ void check_tensor(const Study& study) {
             "in family mamba2 one product makes what heads have for themselves and what all of "
             "them share, and a norm is over all heads: tensor parallelism does not split it; write "
             "1, or say a sharding");
+  }
+  if (study.parallel.sequence_parallel && family == Family::kClip) {
+    fail_at(study, "parallel.sequence_parallel",
+            "texts and images of family clip are sequences of different lengths, and an image has "
+            "a class token beside its patches; write false");
   }
   if (study.parallel.sequence_parallel && family == Family::kSwin) {
     fail_at(study, "parallel.sequence_parallel",

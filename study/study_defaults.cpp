@@ -264,7 +264,7 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
     study.data.kind = kinds.front();
     study.origins["data.kind"] = default_origin("the family's");
   }
-  if (study.model.pad_vocab_to == 0 && is_of_text(study.model.family)) {
+  if (study.model.pad_vocab_to == 0 && study.model.vocab > 0) {
     const std::int64_t tensor = study.parallel.tensor;
     study.model.pad_vocab_to = (study.model.vocab + tensor - 1) / tensor * tensor;
     study.origins["model.pad_vocab_to"] = default_origin("vocab, up to a multiple of tensor");

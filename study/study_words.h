@@ -12,9 +12,9 @@
 namespace trainyard {
 
 // In the order of the enumerators that they name.
-inline constexpr std::array<std::string_view, 13> kFamilyWords = {
+inline constexpr std::array<std::string_view, 14> kFamilyWords = {
     "gpt",      "bert", "t5",   "llama", "vit",    "resnet", "vgg",
-    "densenet", "swin", "unet", "ncf",   "mamba2", "onnx"};
+    "densenet", "swin", "unet", "ncf",   "mamba2", "clip",   "onnx"};
 inline constexpr std::array<std::string_view, 3> kImportedLossWords = {
     "cross_entropy", "mean_square", "binary_cross_entropy"};
 inline constexpr std::array<std::string_view, 4> kPositionsWords = {"learned", "rotary", "alibi",

@@ -49,7 +49,7 @@ std::vector<TensorSize> largest_tensors(const Study& study) {
       {"query, key and value", {query_key_value, batch, length, heads, head_dim}},
       {"the MLP's inner tensor", {projections, batch, length, ffn}},
       {"the logits", {batch, length, vocab}}};
-  if (is_of_images(m.family)) {
+  if (is_of_images(m.family) || m.family == Family::kClip) {
     const Factor size{"model.image_size", m.image_size};
     tensors.push_back({"the images", {batch, {"model.channels", m.channels}, size, size}});
     // No map of a network is larger than 64 channels of the whole image, times its width.
@@ -66,6 +66,20 @@ std::vector<TensorSize> largest_tensors(const Study& study) {
                          std::max(m.users, m.items)};
     tensors.push_back({"the tower's table", {longest, wider, hidden}});
     tensors.push_back({"the tower's input", {batch, wider, hidden}});
+  }
+  if (m.family == Family::kClip) {
+    const Factor width{"model.image_hidden", m.image_hidden}, four{"", 4};
+    const Factor along{"", m.image_size / std::max<std::int64_t>(1, m.patch_size) + 1};
+    const Factor contrast{"model.contrast", m.contrast};
+    tensors.push_back({"the text MLP's inner tensor", {four, batch, length, hidden}});
+    tensors.push_back({"the text MLP's weight", {four, hidden, hidden}});
+    tensors.push_back({"the image MLP's inner tensor", {four, batch, along, along, width}});
+    tensors.push_back({"the image MLP's weight", {four, width, width}});
+    tensors.push_back({"the logits", {{"", 2}, batch, contrast}});
+    if (study.training.flash_attention == FlashAttention::kOff)
+      tensors.push_back(
+          {"the image's attention scores",
+           {batch, {"model.image_heads", m.image_heads}, along, along, along, along}});
   }
   if (m.family == Family::kMamba2) {
     const Factor expand{"model.expand", m.expand}, states{"model.state_size", m.state_size};

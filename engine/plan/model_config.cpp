@@ -59,7 +59,8 @@ bool has_dropout(Family family) {
     case Family::kDensenet:
     case Family::kUnet:
     case Family::kNcf:
-    case Family::kMamba2: return false;
+    case Family::kMamba2:
+    case Family::kClip: return false;
     default: return true;
   }
 }
@@ -97,10 +98,12 @@ std::vector<std::int64_t> depths_of(Family family) {
 
 std::vector<std::int64_t> swin_stages(std::int64_t layers) { return {2, 2, layers - 6, 2}; }
 
-std::int64_t num_layers(const ModelConfig& config) { return config.layers + config.decoder_layers; }
+std::int64_t num_layers(const ModelConfig& config) {
+  return config.layers + config.decoder_layers + config.image_layers;
+}
 
 std::int64_t tokens_per_sample(const ModelConfig& config) {
-  return config.seq_len + config.decoder_seq_len;
+  return config.family == Family::kClip ? 1 : config.seq_len + config.decoder_seq_len;
 }
 
 void set_image_numbers(ModelConfig& config) {
@@ -136,6 +139,7 @@ std::string_view to_string(Family family) {
     case Family::kUnet: return "unet";
     case Family::kNcf: return "ncf";
     case Family::kMamba2: return "mamba2";
+    case Family::kClip: return "clip";
     case Family::kOnnx: return "onnx";
   }
   return "?";

@@ -24,6 +24,7 @@ enum class Family : std::uint8_t {
   kUnet,
   kNcf,
   kMamba2,
+  kClip,
   kOnnx
 };
 struct OnnxModel;  // models/onnx/onnx_model.h
@@ -148,6 +149,12 @@ struct ModelConfig {
   std::int64_t conv_width = 0;  // tokens that the causal convolution sees, the current one included
   std::int64_t expand = 0;      // channels of all heads, times hidden
   std::int64_t chunk_size = 0;  // tokens whose products are taken at once
+  // Family clip, whose other numbers are the text tower's.
+  std::int64_t image_layers = 0;
+  std::int64_t image_hidden = 0;
+  std::int64_t image_heads = 0;
+  std::int64_t projection_dim = 0;  // of what both towers end in
+  std::int64_t contrast = 0;        // samples of a microbatch that are told apart
   // Family onnx.
   std::string onnx_file;                     // its path
   std::shared_ptr<const OnnxModel> onnx;     // as it was read; else nullptr
@@ -176,7 +183,7 @@ bool is_rotary(const ModelConfig& config);
 /// Whether `layer` has the attention window, where there is one.
 bool has_window(const ModelConfig& config, std::int64_t layer);
 
-/// Layers of the whole model: of encoder and decoder.
+/// Layers of the whole model: of encoder and decoder, of both towers.
 std::int64_t num_layers(const ModelConfig& config);
 /// What a sample counts as in a speed: the tokens of its sequences; 1 where it is none.
 std::int64_t tokens_per_sample(const ModelConfig& config);

@@ -262,6 +262,7 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
     case Family::kUnet:
     case Family::kNcf:
     case Family::kMamba2:
+    case Family::kClip:
     case Family::kOnnx:
       refuse_model("family", "weights of " + std::string(to_string(config.family)) +
                                  " have no Hugging Face form in this version");

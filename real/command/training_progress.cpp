@@ -18,9 +18,9 @@ void say_what_runs(const TrainingPlan& plan, const RankEnvironment& environment,
   if (const auto best = samples.best_loss()) {
     const Family family = plan.prepared.study.model.family;
     std::fprintf(stderr, "the best possible loss on this data is %.4f nats a %s\n", *best,
-                 family == Family::kUnet                          ? "pixel"
-                 : is_of_images(family) || family == Family::kNcf ? "sample"
-                                                                  : "token");
+                 family == Family::kUnet                         ? "pixel"
+                 : is_of_text(family) || family == Family::kOnnx ? "token"
+                                                                 : "sample");
   }
   if (steps_done > 0)
     std::fprintf(stderr, "resumed after step %lld\n", static_cast<long long>(steps_done));

@@ -25,6 +25,7 @@ enum class DrawPurpose : std::uint32_t {
   kLabels,
   kPixels,
   kPairs,
+  kCaptions,
 };
 
 inline PhiloxKey philox_key(std::int64_t seed) {

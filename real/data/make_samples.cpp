@@ -4,6 +4,7 @@
 #include "engine/base/error.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "models/model.h"
+#include "real/data/caption_samples.h"
 #include "real/data/causal_samples.h"
 #include "real/data/image_samples.h"
 #include "real/data/imported_samples.h"
@@ -65,6 +66,7 @@ std::unique_ptr<Samples> make_samples(const Study& study) {
     case Family::kSwin: return make_generated_or_read<ImageSamples>(study);
     case Family::kUnet: return make_generated_or_read<PixelSamples>(study);
     case Family::kNcf: return make_generated_or_read<PairSamples>(study);
+    case Family::kClip: return std::make_unique<CaptionSamples>(study);
     case Family::kOnnx: return make_imported_samples(study);
   }
   bug("a family without samples");

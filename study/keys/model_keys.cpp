@@ -22,10 +22,11 @@ constexpr IntegerForm kSizeOrNone{0, kMaxModelNumber};
 
 constexpr std::string_view kDecoders = "gpt, llama";
 constexpr std::string_view kText = "gpt, bert, t5, llama";
-constexpr std::string_view kTokens = "gpt, bert, t5, llama, mamba2";
+constexpr std::string_view kTokens = "gpt, bert, t5, llama, mamba2, clip";
 constexpr std::string_view kAttends = "gpt, bert, t5, llama, vit";
-constexpr std::string_view kHasHeads = "gpt, bert, t5, llama, vit, swin";
-constexpr std::string_view kImages = "vit, resnet, vgg, densenet, swin, unet";
+constexpr std::string_view kHasHeads = "gpt, bert, t5, llama, vit, swin, clip";
+constexpr std::string_view kClasses = "vit, resnet, vgg, densenet, swin, unet";
+constexpr std::string_view kImages = "vit, resnet, vgg, densenet, swin, unet, clip";
 
 /// Whether the comma-separated list names the family.
 bool names(std::string_view list, Family family) {
@@ -66,11 +67,13 @@ const KeyTable& model_keys() {
        .fallback = "required without a preset"},
       {.name = "layers",
        .forms = {IntegerForm{1, kMaxLayers}},
-       .help = "transformer layers; t5: of the encoder; swin: blocks of all stages, 2, 2, layers - "
-               "6 and 2; ncf: of the tower, each half as wide as the one before it",
+       .help =
+           "transformer layers; t5: of the encoder; swin: blocks of all stages, 2, 2, layers - "
+           "6 and 2; ncf: of the tower, each half as wide as the one before it; clip: of the text "
+           "tower",
        .field = of_model<&M::layers>(),
        .fallback = "required without a preset",
-       .matters = "gpt, bert, t5, llama, vit, swin, ncf, mamba2"},
+       .matters = "gpt, bert, t5, llama, vit, swin, ncf, mamba2, clip"},
       {.name = "decoder_layers",
        .forms = {IntegerForm{0, kMaxLayers}},
        .help = "layers of the decoder",
@@ -80,13 +83,14 @@ const KeyTable& model_keys() {
       {.name = "hidden",
        .forms = {kSize},
        .help = "width of the residual stream; swin: of the first stage; unet: channels of the "
-               "first level, a multiple of 8; ncf: factors, and width of the tower's end",
+               "first level, a multiple of 8; ncf: factors, and width of the tower's end; clip: of "
+               "the text tower",
        .field = of_model<&M::hidden>(),
        .fallback = "required without a preset",
-       .matters = "gpt, bert, t5, llama, vit, swin, unet, ncf, mamba2"},
+       .matters = "gpt, bert, t5, llama, vit, swin, unet, ncf, mamba2, clip"},
       {.name = "heads",
        .forms = {kSize},
-       .help = "attention heads; swin: of the first stage",
+       .help = "attention heads; swin: of the first stage; clip: of the text tower",
        .field = of_model<&M::heads>(),
        .fallback = "required without a preset",
        .matters = kHasHeads},
@@ -173,7 +177,7 @@ const KeyTable& model_keys() {
        .help = "the LM head shares the token embedding",
        .field = of_model<&M::tied_embeddings>(),
        .fallback = "true; llama false",
-       .matters = kTokens},
+       .matters = "gpt, bert, t5, llama, mamba2"},
       {.name = "linear_bias",
        .forms = {FlagForm{}},
        .help = "projections and MLP have biases",
@@ -311,7 +315,7 @@ const KeyTable& model_keys() {
        .help = "height and width of patches, each of which is a token",
        .field = of_model<&M::patch_size>(),
        .fallback = "16; swin 4",
-       .matters = "vit, swin"},
+       .matters = "vit, swin, clip"},
       {.name = "window_size",
        .forms = {kSize},
        .help = "height and width, in patches, of the windows within which patches attend",
@@ -329,7 +333,7 @@ const KeyTable& model_keys() {
        .help = "classes that images are told apart by; unet: their pixels",
        .field = of_model<&M::classes>(),
        .fallback = "1000; unet 2",
-       .matters = kImages},
+       .matters = kClasses},
       {.name = "depth",
        .forms = {kSize},
        .help = "the number in the network's name: resnet 18, 34, 50, 101, 152; vgg 11, 13, 16, 19; "
@@ -385,6 +389,37 @@ const KeyTable& model_keys() {
        .field = of_model<&M::chunk_size>(),
        .fallback = "256",
        .matters = "mamba2"},
+      {.name = "image_layers",
+       .forms = {IntegerForm{1, kMaxLayers}},
+       .help = "layers of the image tower, behind those of the text tower",
+       .field = of_model<&M::image_layers>(),
+       .fallback = "required without a preset",
+       .matters = "clip"},
+      {.name = "image_hidden",
+       .forms = {kSize},
+       .help = "width of the image tower",
+       .field = of_model<&M::image_hidden>(),
+       .fallback = "required without a preset",
+       .matters = "clip"},
+      {.name = "image_heads",
+       .forms = {kSize},
+       .help = "attention heads of the image tower",
+       .field = of_model<&M::image_heads>(),
+       .fallback = "required without a preset",
+       .matters = "clip"},
+      {.name = "projection_dim",
+       .forms = {IntegerForm{2, kMaxModelNumber}},
+       .help = "length of the vectors that both towers end in",
+       .field = of_model<&M::projection_dim>(),
+       .fallback = "required without a preset",
+       .matters = "clip"},
+      {.name = "contrast",
+       .forms = {IntegerForm{2, kMaxModelNumber}},
+       .help = "samples of a microbatch whose texts and images are told apart; it divides "
+               "training.microbatch",
+       .field = of_model<&M::contrast>(),
+       .fallback = "required without a preset",
+       .matters = "clip"},
       {.name = "onnx",
        .forms = {TextForm{}},
        .help = "a file of a model that torch.onnx.export wrote; the first dim of its inputs is the "

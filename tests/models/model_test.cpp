@@ -2,6 +2,7 @@
 // configuration that cannot be built is told.
 #include "models/model.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <set>
@@ -30,7 +31,9 @@ TEST_CASE("every preset builds a well-formed graph") {
   for (const ModelPreset& preset : model_presets()) {
     CAPTURE(preset.name);
     const ModelConfig& config = preset.config;
-    const Graph graph = build_model(config, {.dropout = dropout_of(config.family)});
+    const Graph graph =
+        build_model(config, {.microbatch = std::max<std::int64_t>(1, config.contrast),
+                             .dropout = dropout_of(config.family)});
     CHECK(find_violation(graph).empty());
     CHECK(graph.name == preset.name);
     CHECK(graph.num_layers == num_layers(config));

@@ -2,6 +2,7 @@
 in their place. Weights go by our names; everything else is the paper's.
 
     ncf     He et al. 2017, arXiv:1708.05031: NeuMF
+    clip    Radford et al. 2021, arXiv:2103.00020: CLIPModel, each group of samples by itself
     mamba2  Dao and Gu 2024, arXiv:2405.21060: the recurrence, token by token
 """
 import torch
@@ -66,7 +67,56 @@ def mamba2_loss(w, x, model):
     return cross_entropy(logits.flatten(0, 1), x["labels"].flatten())
 
 
-LOSSES = {"ncf": ncf_loss, "mamba2": mamba2_loss}
+def layer_norm(x, w, module, eps):
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], w[module + ".weight"], w[module + ".bias"], eps)
+
+
+def dense(x, w, module):
+    return linear(x, w[module + ".weight"], w[module + ".bias"])
+
+
+def clip_tower(x, w, heads, causal, eps):
+    for i in range(count(w, "layers.{}.norm_1.weight")):
+        layer = under(w, f"layers.{i}")
+        normed = layer_norm(x, layer, "norm_1", eps)
+        q, k, v = (dense(normed, layer, f"attention.{part}").unflatten(-1, (heads, -1)).transpose(1, 2)
+                   for part in "qkv")
+        scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+        if causal:
+            hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(hidden, float("-inf"))
+        x = x + dense((scores.softmax(-1) @ v).transpose(1, 2).flatten(2), layer, "attention.proj")
+        inner = dense(layer_norm(x, layer, "norm_2", eps), layer, "mlp.fc1")
+        x = x + dense(inner * torch.sigmoid(1.702 * inner), layer, "mlp.fc2")
+    return x
+
+
+def direction(x, w, eps):
+    x = linear(layer_norm(x, w, "final_norm", eps), w["projection.weight"])
+    return x / x.norm(dim=-1, keepdim=True)
+
+
+def clip_loss(w, x, model):
+    eps, text, image = model["norm_eps"], under(w, "text"), under(w, "image")
+    h = embedding(x["tokens"], text["embedding.tokens.weight"]) + text["embedding.positions.weight"]
+    h = direction(clip_tower(h, text, model["heads"], True, eps)[:, -1], text, eps)
+    patches = image["embedding.patches.weight"]
+    channels, size = patches.shape[1:3]
+    pixels = x["images"].to(patches.dtype)
+    side = round((pixels[0].numel() / channels) ** 0.5)
+    v = torch.nn.functional.conv2d(pixels.view(len(pixels), channels, side, side), patches, stride=size)
+    v = v.flatten(2).transpose(1, 2)
+    v = torch.cat([image["embedding.class_token.weight"].expand(len(v), 1, -1), v], 1)
+    v = layer_norm(v + image["embedding.positions.weight"], image, "embedding.norm", eps)
+    v = direction(clip_tower(v, image, model["image_heads"], False, eps)[:, 0], image, eps)
+    scale = (w["logit_scale"] + torch.tensor(1 / 0.07, dtype=torch.float64).log()).exp().to(v.dtype)
+    group = model["contrast"]
+    logits = scale * v.unflatten(0, (-1, group)) @ h.unflatten(0, (-1, group)).transpose(1, 2)
+    own = torch.arange(group).expand(len(logits), -1)
+    return (cross_entropy(logits.transpose(1, 2), own) + cross_entropy(logits, own)) / 2
+
+
+LOSSES = {"clip": clip_loss, "ncf": ncf_loss, "mamba2": mamba2_loss}
 
 
 class PlainModel:

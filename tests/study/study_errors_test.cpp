@@ -330,6 +330,18 @@ TEST_CASE("keys of text and of images are told apart") {
         "out");
   CHECK(with_model("{preset: gpt-tiny, state_size: 2}") ==
         "study.yaml:3:39: model.state_size: means nothing to family gpt; leave this key out");
+  const std::string clip =
+      "{family: clip, layers: 2, hidden: 64, heads: 2, vocab: 9, seq_len: 8, image_layers: 2, "
+      "image_hidden: 64, image_heads: 4, projection_dim: 32";
+  CHECK(with_model(clip + ", contrast: 4, classes: 5}") ==
+        "study.yaml:3:171: model.classes: means nothing to family clip; leave this key out");
+  CHECK(with_model(clip + ", contrast: 4, ffn: 5}") ==
+        "study.yaml:3:167: model.ffn: means nothing to family clip; leave this key out");
+  CHECK(with_model(clip + "}") == "study.yaml:3:8: model: missing required key 'contrast'");
+  CHECK(with_model(clip + ", contrast: 1}") ==
+        "study.yaml:3:159: model.contrast: expected at least 2, got 1");
+  CHECK(with_model("{preset: gpt-tiny, image_layers: 2}") ==
+        "study.yaml:3:41: model.image_layers: means nothing to family gpt; leave this key out");
   CHECK(with_model("{family: densenet}") == "study.yaml:3:8: model: missing required key 'depth'");
 }
 
@@ -356,6 +368,38 @@ TEST_CASE("what a family of images does not split is refused") {
   CHECK(split("{family: ncf, layers: 2, hidden: 8, users: 9, items: 9}", "tensor: 2") ==
         "study.yaml:3:20: parallel.tensor: tensor parallelism splits no operator of family ncf: "
         "all ranks would do the same; write 1, or say a sharding");
+}
+
+TEST_CASE("microbatches are whole groups of what is told apart") {
+  const auto clip = [](const std::string& cluster, const std::string& training) {
+    return error_of(
+        "model: {family: clip, layers: 2, hidden: 64, heads: 2, vocab: 9, seq_len: 8, "
+        "image_layers: 2, image_hidden: 64, image_heads: 4, projection_dim: 32, contrast: 4}\n" +
+        cluster + "\ntraining: {" + training + "}\n");
+  };
+  const std::string box = "cluster: {preset: box, nodes: 1}";
+  CHECK(clip(box, "global_batch: 64, microbatch: 8") == "no error");
+  CHECK(clip(box, "global_batch: 48, microbatch: 6") ==
+        "study.yaml:3:42: training.microbatch: 6 samples are no groups of 4 (model.contrast); a "
+        "multiple of 4 is");
+  CHECK(clip(box, "global_batch: 48, microbatch: [4, 2]") ==
+        "study.yaml:3:42: training.microbatch: 2 samples are no groups of 4 (model.contrast); a "
+        "multiple of 4 is");
+  CHECK(clip(box + "\npartition: {cuts: [1], replicas: [2, 6]}",
+             "global_batch: 64, microbatch: 16") ==
+        "study.yaml:4:42: training.microbatch: 16 samples over 6 replicas are no groups of 4 "
+        "(model.contrast); a multiple of 24 is");
+  CHECK(clip(box + "\nparallel: {tensor: 4}", "global_batch: 64, microbatch: 8") ==
+        "study.yaml:3:20: parallel.tensor: 4 ranks do not divide heads 2; 2 does");
+  CHECK(clip(box + "\nparallel: {tensor: 2, sequence_parallel: true}",
+             "global_batch: 64, microbatch: 8") ==
+        "study.yaml:3:42: parallel.sequence_parallel: texts and images of family clip are "
+        "sequences of different lengths, and an image has a class token beside its patches; write "
+        "false");
+  CHECK(clip(box + "\nparallel: {tensor: 2, tensor_overlap: block}",
+             "global_batch: 64, microbatch: 8") ==
+        "study.yaml:3:39: parallel.tensor_overlap: block halves samples, which are the first dim "
+        "of a tensor; in family clip they are not everywhere: write none");
 }
 
 TEST_CASE("a model's numbers go together") {

@@ -138,6 +138,21 @@ TEST_CASE("a state space model is written with the keys that it has, and read ba
   CHECK(read(text).model == study.model);
 }
 
+TEST_CASE("towers of texts and images are written with their keys, and read back") {
+  const Study study = read(
+      "model: {family: clip, layers: 2, hidden: 64, heads: 2, vocab: 9, seq_len: 8, image_layers: "
+      "3, image_hidden: 64, image_heads: 4, projection_dim: 32, contrast: 4}\n"
+      "cluster: {preset: box, nodes: 1}\ntraining: {global_batch: 64, microbatch: 8}\n");
+  const std::string text = resolved_study_text(study);
+  for (const char* line :
+       {"  image_layers: 3  # from", "  contrast: 4  # from", "  patch_size: 16  # default",
+        "  image_size: 224  # default", "  pad_vocab_to: 9  # default"})
+    CHECK_THAT(text, Catch::Contains(line));
+  for (const char* key : {" classes:", " activation:", " kv_heads:", " tied_embeddings:"})
+    CHECK(text.find(key) == text.npos);
+  CHECK(read(text).model == study.model);
+}
+
 TEST_CASE("ZeRO's way to divide and an even cluster are defaults unless said") {
   const auto text = [](const std::vector<std::string>& sets) {
     return resolved_study_text(read(kSmallStudy, sets));

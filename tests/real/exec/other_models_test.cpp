@@ -40,6 +40,32 @@ TEST_CASE("a state space model trains as one device does") {
       2);
 }
 
+TEST_CASE("towers of texts and images train as one device does") {
+  // Groups of 2: however the batch is divided, the same samples are told apart.
+  const std::string study = study_of(
+      "{family: clip, layers: 2, hidden: 16, heads: 4, vocab: 40, seq_len: 6, image_layers: 2, "
+      "image_hidden: 24, image_heads: 2, image_size: 12, patch_size: 4, projection_dim: 8, "
+      "contrast: 2}",
+      16, 4);
+  check_all(
+      study,
+      {replicas(2, 4),
+       replicas(4, 2),
+       joined(replicas(4, 4), {"parallel.zero=1"}),
+       {"cluster.ranks=2", "parallel.tensor=2"},
+       {"cluster.ranks=4", "parallel.tensor=2", "parallel.pipeline=2"},
+       pipeline(2, "1f1b"),
+       pipeline(4, "gpipe"),
+       joined(pipeline(2, "zb-h1"), {"recompute=full"}),
+       {"cluster.ranks=2", "parallel.pipeline=2", "partition=[1]"},
+       {"cluster.ranks=2", "parallel.pipeline=2", "partition=[3]"},
+       {"cluster.ranks=4", "parallel.pipeline=2", "parallel.data=2", "partition=[2]"},
+       {"cluster.ranks=2", "partition={cuts: [1, 3], on: [0, 1, 0]}"},
+       {"cluster.ranks=3", "training.microbatch=8", "partition={cuts: [3], replicas: [1, 2]}"},
+       {"cluster.ranks=5", "training.microbatch=8", "partition={cuts: [2], replicas: [4, 1]}"}},
+      2);
+}
+
 TEST_CASE("a run of one of the other families goes on from other layouts, and they from it") {
   const auto study = [](const std::string& model) {
     return "model: " + model +
@@ -51,6 +77,11 @@ TEST_CASE("a run of one of the other families goes on from other layouts, and th
   check_goes_on(study("{family: mamba2, layers: 2, hidden: 16, head_dim: 8, state_size: 6, "
                       "chunk_size: 4, vocab: 40, seq_len: 8}"),
                 pipeline(2, "1f1b"), {joined(replicas(4, 2), {"parallel.zero=1"})});
+  check_goes_on(study("{family: clip, layers: 2, hidden: 16, heads: 4, vocab: 40, seq_len: 6, "
+                      "image_layers: 2, image_hidden: 24, image_heads: 2, image_size: 12, "
+                      "patch_size: 4, projection_dim: 8, contrast: 2}"),
+                {"cluster.ranks=2", "parallel.tensor=2"},
+                {pipeline(2, "1f1b"), joined(replicas(4, 2), {"parallel.zero=1"})});
 }
 
 }  // namespace trainyard

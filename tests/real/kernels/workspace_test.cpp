@@ -172,6 +172,9 @@ TEST_CASE("no op of the other families allocates more than its declared workspac
             "{family: unet, depth: 2, hidden: 32, image_size: 32}",
             "{family: mamba2, layers: 1, hidden: 64, head_dim: 16, state_size: 16, chunk_size: 16, "
             "vocab: 100, seq_len: 64}",
+            "{family: clip, layers: 1, hidden: 64, heads: 2, vocab: 100, seq_len: 8, image_layers: "
+            "1, image_hidden: 64, image_heads: 2, image_size: 16, patch_size: 8, projection_dim: "
+            "32, contrast: 2}",
             "{family: ncf, layers: 3, hidden: 16, users: 300, items: 200}"}) {
         CAPTURE(precision, threads, model);
         for (const auto& [name, use] :

@@ -70,7 +70,11 @@ std::vector<HuggingFaceWeight> own_names(const Graph& model) {
 /// What plain_models.py makes the model of.
 nlohmann::json plain_model(const std::map<std::string, std::vector<double>>& weights,
                            const std::vector<HuggingFaceWeight>& names, const ModelConfig& model) {
-  nlohmann::json out = {{"family", to_string(model.family)}, {"norm_eps", model.norm_eps}};
+  nlohmann::json out = {{"family", to_string(model.family)},
+                        {"norm_eps", model.norm_eps},
+                        {"heads", model.heads},
+                        {"image_heads", model.image_heads},
+                        {"contrast", model.contrast}};
   for (const HuggingFaceWeight& weight : names)
     out["weights"][weight.ours] = {{"shape", weight.shape}, {"values", weights.at(weight.ours)}};
   return out;

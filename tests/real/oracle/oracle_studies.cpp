@@ -121,6 +121,11 @@ const std::vector<OracleStudy>& oracle_studies() {
       plain(study("mamba2-untied",
                   "family: mamba2, layers: 2, hidden: 24, head_dim: 8, state_size: 6, expand: 3, "
                   "conv_width: 1, vocab: 70, seq_len: 16, tied_embeddings: false")),
+      // Two groups of 2 samples in each microbatch.
+      plain(study("clip",
+                  "family: clip, layers: 2, hidden: 24, heads: 4, vocab: 40, seq_len: 6, "
+                  "image_layers: 2, image_hidden: 32, image_heads: 2, image_size: 12, "
+                  "patch_size: 4, projection_dim: 20, contrast: 2, norm_eps: 0.01")),
   };
   return kStudies;
 }

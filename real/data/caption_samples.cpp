@@ -1,0 +1,95 @@
+#include "real/data/caption_samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/base/error.h"
+#include "engine/base/user_text.h"
+#include "study/study_origin.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::int64_t kMostClasses = 64;
+
+}  // namespace
+
+CaptionSamples::CaptionSamples(const Study& study)
+    : seed_(study.training.seed),
+      vocab_(study.model.vocab),
+      group_(study.model.contrast),
+      classes_(std::min(kMostClasses, (study.model.vocab - 1) / 2)),
+      learnable_(study.data.path == "generated"),
+      patterns_(study.model.channels, study.model.image_size) {
+  if (!learnable_ && study.data.path != "synthetic")
+    fail_at(study, "data.path",
+            quoted(study.data.path) +
+                ": files of images and texts are not in this version; expected generated or "
+                "synthetic");
+  if (!learnable_) return;
+  if (classes_ < 2)
+    fail_at(study, "model.vocab",
+            "2 names of classes, 2 other words and the end of a text are 5 ids, got " +
+                std::to_string(vocab_));
+  if (study.model.seq_len < 2)
+    fail_at(study, "model.seq_len",
+            "a text names a class before it ends; expected at least 2 tokens, got " +
+                std::to_string(study.model.seq_len));
+  if (!patterns_.draw(classes_))
+    fail_at(study, "model.image_size",
+            std::to_string(classes_) +
+                " classes have not all a pattern of their own in images of " + patterns_.cells());
+}
+
+std::int64_t CaptionSamples::shown(std::int64_t index) const {
+  return Draws(seed_, DrawPurpose::kClasses, index).below(classes_);
+}
+
+void CaptionSamples::write_text(std::int64_t index, std::span<std::int64_t> out) const {
+  Draws draws(seed_, DrawPurpose::kCaptions, index);
+  const std::int64_t end = vocab_ - 1, first = learnable_ ? classes_ : 0;
+  for (std::int64_t& token : out) token = first + draws.below(end - first);
+  out.back() = end;
+  if (learnable_) out.begin()[draws.below(std::ssize(out) - 1)] = shown(index);
+}
+
+void CaptionSamples::fill(std::string_view name, std::int64_t index,
+                          std::span<std::int64_t> out) const {
+  if (name == "tokens") return write_text(index, out);
+  if (name == "positions" || name == "image_positions" || name == "class_tokens")
+    return std::iota(out.begin(), out.end(), std::int64_t{0});
+  if (name != "labels") bug("a model of images and texts has no input " + std::string(name));
+  std::fill(out.begin(), out.end(), index % group_);
+}
+
+void CaptionSamples::fill_numbers(std::string_view name, std::int64_t index,
+                                  std::span<float> out) const {
+  if (name != "images") bug("a model of images and texts has no input " + std::string(name));
+  Draws draws(seed_, DrawPurpose::kImages, index);
+  if (learnable_) return patterns_.fill(shown(index), draws, out);
+  for (float& element : out) element = static_cast<float>(2 * draws.uniform() - 1);
+}
+
+std::optional<double> CaptionSamples::best_loss() const {
+  const auto others = static_cast<double>(group_ - 1);
+  if (!learnable_) return std::log(1 + others);
+  const double alike = 1 / static_cast<double>(classes_);
+  double loss = 0, chance = std::pow(1 - alike, others);  // of n others of the same class
+  for (double n = 0; n <= others; ++n) {
+    loss += chance * std::log(1 + n);
+    chance *= (others - n) / (n + 1) * alike / (1 - alike);
+  }
+  return loss;
+}
+
+std::string CaptionSamples::description() const {
+  const std::string what = learnable_
+                               ? "generated: texts that name one of " + std::to_string(classes_) +
+                                     " classes, and images that show it"
+                               : "synthetic: noise, and uniform texts";
+  return what + ", in groups of " + std::to_string(group_);
+}
+
+}  // namespace trainyard
