@@ -1,13 +1,14 @@
 #include "models/presets.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 namespace trainyard {
 
 namespace {
 
-ModelPreset preset(const char* name, const char* description, ModelConfig config) {
+ModelPreset preset(const std::string& name, const std::string& description, ModelConfig config) {
   config.name = name;
   // Swin's stages and CLIP's towers differ in them.
   if (config.family != Family::kSwin && config.family != Family::kClip) {
@@ -302,7 +303,24 @@ ModelConfig ncf(std::int64_t users, std::int64_t items, std::int64_t factors) {
   return c;
 }
 
-std::vector<ModelPreset> make_presets() {
+/// Tanaka et al. 2021 (RaNNC), section IV B; the smallest of them is bert-large. How many heads
+/// they have is not said: here of 64, as BERT's are.
+std::vector<ModelPreset> enlarged_berts() {
+  std::vector<ModelPreset> presets;
+  for (const std::int64_t hidden : {1024, 1536, 2048}) {
+    for (const std::int64_t layers : {24, 48, 96, 144, 192, 256}) {
+      if (hidden == 1024 && layers == 24) continue;
+      const std::string width = std::to_string(hidden), depth = std::to_string(layers);
+      presets.push_back(
+          preset("bert-" + width + "h-" + depth + "l",
+                 "BERT of the RaNNC paper, hidden " + width + ", " + depth + " layers",
+                 bert(layers, hidden, hidden / 64)));
+    }
+  }
+  return presets;
+}
+
+std::vector<ModelPreset> written_presets() {
   return {
       preset("gpt2", "GPT-2 small, 124 M parameters", gpt2(12, 768, 12)),
       preset("gpt2-medium", "GPT-2, 355 M parameters", gpt2(24, 1024, 16)),
@@ -410,6 +428,8 @@ std::vector<ModelPreset> make_presets() {
       preset("resnet50", "ResNet, 25.6 M parameters", resnet(50)),
       preset("resnet101", "ResNet, 44.5 M parameters", resnet(101)),
       preset("resnet152", "ResNet, 60.2 M parameters", resnet(152)),
+      preset("resnet50x8", "ResNet of 8 times the channels, 1.5 B parameters", resnet(50, 8)),
+      preset("resnet101x8", "ResNet of 8 times the channels, 2.7 B parameters", resnet(101, 8)),
       preset("resnet152x8", "ResNet of 8 times the channels, 3.7 B parameters", resnet(152, 8)),
 
       preset("vgg11", "VGG without batch norm, 133 M parameters", network(Family::kVgg, 11)),
@@ -425,6 +445,15 @@ std::vector<ModelPreset> make_presets() {
       preset("ncf-ml-20m", "NeuMF of 64 factors, MovieLens-20M, 53 M parameters",
              ncf(138493, 26744, 64)),
   };
+}
+
+std::vector<ModelPreset> make_presets() {
+  std::vector<ModelPreset> presets = written_presets();
+  const std::vector<ModelPreset> enlarged = enlarged_berts();
+  const auto behind = std::find_if(presets.begin(), presets.end(),
+                                   [](const ModelPreset& it) { return it.name == "roberta-base"; });
+  presets.insert(behind, enlarged.begin(), enlarged.end());
+  return presets;
 }
 
 }  // namespace

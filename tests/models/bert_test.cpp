@@ -1,6 +1,7 @@
 // BERT and RoBERTa: published parameter counts, what belongs to the head, and the post-LN layer.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <string>
 #include <utility>
 
 #include "models/model.h"
@@ -30,6 +31,28 @@ TEST_CASE("BERT and RoBERTa have the published number of parameters, pooler incl
   }));
   CAPTURE(preset);
   CHECK(count_parameters(build(preset)).base == count);
+}
+
+TEST_CASE("BERTs are enlarged as in the RaNNC paper, to 12.9 B parameters") {
+  // The formula above; all but the smallest of 3 x 6, which is bert-large.
+  int found = 0;
+  for (const std::int64_t hidden : {1024, 1536, 2048}) {
+    for (const std::int64_t layers : {24, 48, 96, 144, 192, 256}) {
+      const std::string name =
+          "bert-" + std::to_string(hidden) + "h-" + std::to_string(layers) + "l";
+      const ModelPreset* preset = find_model_preset(name);
+      if (preset == nullptr) continue;
+      CAPTURE(name);
+      ++found;
+      const std::int64_t h = hidden;
+      CHECK(count_parameters(build(name)).base ==
+            (30522 + 512 + 2) * h + 2 * h + layers * (12 * h * h + 13 * h) + h * h + h);
+      CHECK(preset->config.heads * 64 == hidden);
+    }
+  }
+  CHECK(found == 17);
+  CHECK(find_model_preset("bert-1024h-24l") == nullptr);
+  CHECK(count_parameters(build("bert-2048h-256l")).base == 12'959'479'808);
 }
 
 TEST_CASE("trained with masked tokens alone, BERT swaps its pooler for the MLM head") {

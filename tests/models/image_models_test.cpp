@@ -65,15 +65,20 @@ TEST_CASE("a width factor multiplies the channels of every layer") {
   // Weights between layers that both widen are 64 times as many; those of the stem, whose input
   // stays 3 wide, of the norms and of the head 8 times; the classes' biases stay.
   const std::int64_t stem = 7 * 7 * 3 * 64, biases = 1000, head = 2048 * 1000;
-  std::int64_t norms = 2 * 64;
-  const std::int64_t blocks[] = {3, 8, 36, 3};
-  for (std::int64_t stage = 0; stage < 4; ++stage) {
-    const std::int64_t width = 64 << stage;
-    norms += 2 * (blocks[stage] * (width + width + 4 * width) + 4 * width);  // and the shortcut's
+  const auto [preset, depth, wide] =
+      GENERATE(table<std::string, std::int64_t, std::int64_t>({{"resnet50", 50, 1'517'397'480},
+                                                               {"resnet101", 101, 2'729'969'128},
+                                                               {"resnet152", 152, 3'728'582'120}}));
+  CAPTURE(preset);
+  std::int64_t norms = 2 * 64, width = 64;
+  for (const std::int64_t blocks : blocks_by_stage(Family::kResnet, depth)) {
+    norms += 2 * (blocks * (width + width + 4 * width) + 4 * width);  // and the shortcut's
+    width *= 2;
   }
-  const std::int64_t between = parameters("resnet152").with_head - stem - biases - head - norms;
-  CHECK(parameters("resnet152x8").with_head ==
-        8 * stem + biases + 8 * head + 8 * norms + 64 * between);
+  const std::int64_t between = parameters(preset.c_str()).with_head - stem - biases - head - norms;
+  const std::int64_t counted = parameters((preset + "x8").c_str()).with_head;
+  CHECK(counted == 8 * stem + biases + 8 * head + 8 * norms + 64 * between);
+  CHECK(counted == wide);
 }
 
 TEST_CASE("every second block of a Swin Transformer moves its windows, until one is the image") {
