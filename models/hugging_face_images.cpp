@@ -122,9 +122,8 @@ ModelConfig read_swin(const JsonObject& json) {
     json.fail("num_heads", list_text(heads) +
                                " is not modelled; expected twice as many in each stage as before, "
                                "such as [3, 6, 12, 24]");
+  share(json, "embed_dim", c.hidden, "num_heads", first);
   c.heads = first;
-  c.kv_heads = first;
-  c.head_dim = share(json, "embed_dim", c.hidden, "num_heads", c.heads);
   set_image_numbers(c);
   return c;
 }

@@ -255,6 +255,20 @@ nlohmann::json describe_vit(const ModelConfig& c) {
           {"layer_norm_eps", c.norm_eps}};
 }
 
+nlohmann::json describe_swin(const ModelConfig& c) {
+  return {{"architectures", {"SwinForImageClassification"}},
+          {"model_type", "swin"},
+          {"image_size", c.image_size},
+          {"patch_size", c.patch_size},
+          {"num_channels", c.channels},
+          {"num_labels", c.classes},
+          {"embed_dim", c.hidden},
+          {"depths", swin_stages(c.layers)},
+          {"num_heads", {c.heads, 2 * c.heads, 4 * c.heads, 8 * c.heads}},
+          {"window_size", c.window_size},
+          {"drop_path_rate", 0.0}};
+}
+
 }  // namespace
 
 std::string hugging_face_config(const ModelConfig& config, DType dtype) {
@@ -275,7 +289,8 @@ std::string hugging_face_config(const ModelConfig& config, DType dtype) {
     case HuggingFaceType::kOpt: describe_opt(config, json); break;
     case HuggingFaceType::kMpt: describe_mpt(config, json); break;
     case HuggingFaceType::kVit:
-      json = describe_vit(config);
+    case HuggingFaceType::kSwin:
+      json = type == HuggingFaceType::kVit ? describe_vit(config) : describe_swin(config);
       json["torch_dtype"] = torch_name(dtype);
       break;
     case HuggingFaceType::kLlama:

@@ -1,26 +1,28 @@
 #include "real/checkpoint/hugging_face_names.h"
 
+#include <algorithm>
 #include <map>
-#include <optional>
 #include <span>
 
 #include "engine/base/error.h"
+#include "real/checkpoint/name_pattern.h"
 #include "real/checkpoint/stored_weights.h"
 
 namespace trainyard {
 
 namespace {
 
-/// `ours` and `theirs` are modules, to whose names .weight and .bias are added, or whole names. A *
-/// is the layer. The first row that fits counts, and the rows with `untied` that fit, if the head
-/// has a table of its own: then transformers keeps its bias twice, and computes with the decoder's.
+/// `ours` and `theirs` as renamed() takes them. The first row that fits counts, and the rows with
+/// `untied` that fit, if the head has a table of its own: then transformers keeps its bias twice,
+/// and computes with the decoder's.
 struct Row {
   std::string_view ours;
   std::string_view theirs;
   bool transposed = false;  // of weights; their biases are vectors
   bool untied = false;
-  bool grouped = false;  // theirs has what belongs to each key-value head together
-  bool boxed = false;    // theirs has a dim of 1 in front
+  bool grouped = false;      // theirs has what belongs to each key-value head together
+  bool boxed = false;        // theirs has a dim of 1 in front
+  std::int8_t of_heads = 0;  // theirs has of each head of ours q (1), k (2) or v (3) alone
 };
 
 /// A table that theirs has as a batch of one.
@@ -31,6 +33,11 @@ constexpr Row boxed(std::string_view ours, std::string_view theirs) {
 /// A part of a weight that theirs holds by groups.
 constexpr Row by_group(std::string_view ours, std::string_view theirs) {
   return {ours, theirs, false, false, true};
+}
+
+/// One of q, k and v, which ours holds head by head.
+constexpr Row of_heads(std::string_view ours, std::string_view theirs, std::int8_t which) {
+  return {ours, theirs, false, false, false, false, which};
 }
 
 constexpr Row kGpt2[] = {
@@ -242,6 +249,25 @@ constexpr Row kVit[] = {
     {"head", "classifier"},
 };
 
+constexpr Row kSwin[] = {
+    {"embedding.patches", "swin.embeddings.patch_embeddings.projection"},
+    {"embedding.norm", "swin.embeddings.norm"},
+    {"layers.*.norm_1", "swin.encoder.layers.*.blocks.*.layernorm_before"},
+    of_heads("layers.*.attention.qkv", "swin.encoder.layers.*.blocks.*.attention.self.query", 1),
+    of_heads("layers.*.attention.qkv", "swin.encoder.layers.*.blocks.*.attention.self.key", 2),
+    of_heads("layers.*.attention.qkv", "swin.encoder.layers.*.blocks.*.attention.self.value", 3),
+    {"layers.*.attention.position_bias.weight",
+     "swin.encoder.layers.*.blocks.*.attention.self.relative_position_bias_table"},
+    {"layers.*.attention.proj", "swin.encoder.layers.*.blocks.*.attention.output.dense"},
+    {"layers.*.norm_2", "swin.encoder.layers.*.blocks.*.layernorm_after"},
+    {"layers.*.mlp.fc1", "swin.encoder.layers.*.blocks.*.intermediate.dense"},
+    {"layers.*.mlp.fc2", "swin.encoder.layers.*.blocks.*.output.dense"},
+    {"merges.*.norm", "swin.encoder.layers.*.downsample.norm"},
+    {"merges.*.reduction", "swin.encoder.layers.*.downsample.reduction"},
+    {"final_norm", "swin.layernorm"},
+    {"head", "classifier"},
+};
+
 using Tables = std::vector<std::span<const Row>>;  // what the first ones say holds
 
 Tables tables(HuggingFaceType type) {
@@ -263,40 +289,9 @@ Tables tables(HuggingFaceType type) {
     case HuggingFaceType::kOpt: return {kOpt};
     case HuggingFaceType::kMpt: return {kMpt};
     case HuggingFaceType::kVit: return {kVit};
+    case HuggingFaceType::kSwin: return {kSwin};
   }
   bug("a model type without names");
-}
-
-/// What the * of `pattern` stands for in `name`; empty where it has none, nullopt where they
-/// differ.
-std::optional<std::string> match(std::string_view pattern, std::string_view name) {
-  const std::size_t star = pattern.find('*');
-  if (star == std::string_view::npos) {
-    return pattern == name ? std::optional<std::string>("") : std::nullopt;
-  }
-  if (!name.starts_with(pattern.substr(0, star))) return std::nullopt;
-  const std::size_t end = name.find_first_not_of("0123456789", star);
-  if (end == star || end == std::string_view::npos) return std::nullopt;
-  if (name.substr(end) != pattern.substr(star + 1)) return std::nullopt;
-  return std::string(name.substr(star, end - star));
-}
-
-std::string fill(std::string_view pattern, const std::string& layer) {
-  std::string name(pattern);
-  if (const std::size_t star = name.find('*'); star != std::string::npos) {
-    name.replace(star, 1, layer);
-  }
-  return name;
-}
-
-/// Their name for `ours` by this row; nullopt: it is about another weight.
-std::optional<std::string> rename(const Row& row, const std::string& ours) {
-  if (const auto layer = match(row.ours, ours)) return fill(row.theirs, *layer);
-  const std::size_t dot = ours.rfind('.');
-  if (const auto layer = match(row.ours, ours.substr(0, dot))) {
-    return fill(row.theirs, *layer) + ours.substr(dot);
-  }
-  return std::nullopt;
 }
 
 /// Those of the model's attention; 1 where it has none.
@@ -307,6 +302,17 @@ std::int64_t kv_heads_of(const Graph& graph) {
   return 1;
 }
 
+/// Rows of the q of a head, whose q, k and v are `stored`: a head each has a column of the table of
+/// relative positions beside them.
+std::int64_t rows_of_head(const StoredWeight& stored, const std::vector<StoredWeight>& all) {
+  const std::string module = stored.name.substr(0, stored.name.rfind(".qkv."));
+  const auto table = std::find_if(all.begin(), all.end(), [&](const StoredWeight& weight) {
+    return weight.name == module + ".position_bias.weight";
+  });
+  check(table != all.end(), "heads have a table of relative positions");
+  return stored.shape.front() / 3 / table->shape[1];
+}
+
 /// What stacked weights have in common, once all are known: how many rows there are, and of those
 /// that lie by groups, where a group's are.
 void place_rows(std::vector<HuggingFaceWeight>& weights, std::int64_t groups) {
@@ -314,7 +320,7 @@ void place_rows(std::vector<HuggingFaceWeight>& weights, std::int64_t groups) {
   for (HuggingFaceWeight& weight : weights) {
     std::int64_t& stacked = rows[weight.theirs];
     weight.first_row = stacked;
-    stacked += weight.shape.front();
+    stacked += held_rows(weight);
   }
   for (HuggingFaceWeight& weight : weights) {
     weight.rows = rows[weight.theirs];
@@ -336,12 +342,14 @@ std::vector<HuggingFaceWeight> hugging_face_weights(HuggingFaceType type, const 
   const std::vector<StoredWeight> stored = stored_weights(graph);
   for (const StoredWeight& weight : stored) is_untied |= weight.name == "mlm_head.weight";
   const Tables all = tables(type);
+  std::vector<std::int64_t> stages;
+  if (type == HuggingFaceType::kSwin) stages = swin_stages(graph.num_layers);
   for (const StoredWeight& weight : stored) {
     bool is_found = false;
     for (const std::span<const Row> table : all) {
       for (const Row& row : table) {
-        if (row.untied ? !is_untied : is_found) continue;
-        const auto theirs = rename(row, weight.name);
+        if (row.untied ? !is_untied : is_found && row.of_heads <= 1) continue;
+        const auto theirs = renamed(row.ours, row.theirs, weight.name, stages);
         if (!theirs) continue;
         is_found |= !row.untied;
         HuggingFaceWeight& one = weights.emplace_back();
@@ -349,17 +357,13 @@ std::vector<HuggingFaceWeight> hugging_face_weights(HuggingFaceType type, const 
         one.transposed = row.transposed && weight.shape.size() == 2;
         one.run = row.grouped ? 1 : 0;  // until all rows are known
         one.boxed = row.boxed, one.their_shape = weight.dims;
+        if (row.of_heads > 0) one.part = {row.of_heads - 1, 3, rows_of_head(weight, stored)};
       }
     }
     if (!is_found) bug("no name in Hugging Face's models for " + weight.name);
   }
   place_rows(weights, kv_heads_of(graph));
   return weights;
-}
-
-std::int64_t their_row(const HuggingFaceWeight& weight, std::int64_t row) {
-  if (weight.run == 0) return weight.first_row + row;
-  return weight.first_row + row / weight.run * weight.stride + row % weight.run;
 }
 
 std::string_view base_prefix(HuggingFaceType type) {
@@ -372,6 +376,7 @@ std::string_view base_prefix(HuggingFaceType type) {
     case HuggingFaceType::kRoberta: return "roberta.";
     case HuggingFaceType::kT5: return "";
     case HuggingFaceType::kVit: return "vit.";
+    case HuggingFaceType::kSwin: return "swin.";
     case HuggingFaceType::kGptNeox: return "gpt_neox.";
     case HuggingFaceType::kLlama:
     case HuggingFaceType::kMistral:

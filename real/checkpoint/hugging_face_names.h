@@ -11,7 +11,14 @@
 
 namespace trainyard {
 
-/// One weight of ours in one tensor of theirs.
+/// A part of each head of a weight: the `which`-th of `of`, each of so many rows.
+struct HeadPart {
+  std::int64_t which = 0;
+  std::int64_t of = 1;
+  std::int64_t rows = 0;
+};
+
+/// One weight of ours, or a part of its heads, in one tensor of theirs.
 struct HuggingFaceWeight {
   std::string ours;                 // "decoder.layers.0.attention.k.weight"
   std::vector<std::int64_t> shape;  // of ours, dims behind the first as one
@@ -22,15 +29,30 @@ struct HuggingFaceWeight {
   std::int64_t run = 0;        // rows of ours that lie together there; 0: all
   std::int64_t stride = 0;     // from one run to the next
   bool boxed = false;          // theirs has a dim of 1 in front
+  HeadPart part = {};          // of ours that is there
   std::vector<std::int64_t> their_shape = {};
 };
 
-/// Which row of theirs (before transposing) holds a row of ours.
-std::int64_t their_row(const HuggingFaceWeight& weight, std::int64_t row);
+/// How many rows of ours are there.
+inline std::int64_t held_rows(const HuggingFaceWeight& weight) {
+  return weight.shape.front() / weight.part.of;
+}
 
-/// Every weight of `graph`, a graph of build_model(), at least once; what transformers keeps twice
-/// is there twice, first where it is computed with. Weights stacked in one tensor follow each
-/// other.
+/// Which row of ours is one of them.
+inline std::int64_t our_row(const HuggingFaceWeight& weight, std::int64_t held) {
+  const auto [which, of, rows] = weight.part;
+  return of == 1 ? held : (held / rows * of + which) * rows + held % rows;
+}
+
+/// Which row of theirs (before transposing) has it.
+inline std::int64_t their_row(const HuggingFaceWeight& weight, std::int64_t held) {
+  if (weight.run == 0) return weight.first_row + held;
+  return weight.first_row + held / weight.run * weight.stride + held % weight.run;
+}
+
+/// Every weight of `graph`, a graph of build_model(), at least once, or all parts of it; what
+/// transformers keeps twice is there twice, first where it is computed with. Weights stacked in one
+/// tensor follow each other.
 std::vector<HuggingFaceWeight> hugging_face_weights(HuggingFaceType type, const Graph& graph);
 
 /// "transformer.", "bert.", ...: files of the base class alone have their names without it.

@@ -64,6 +64,13 @@ void check_vit(const ModelConfig& c) {
     refuse_model("linear_bias", "Hugging Face's ViT has biases but of q, k and v; expected true");
 }
 
+void check_swin(const ModelConfig& c) {
+  if (c.norm_eps != 1e-5)
+    refuse_model("norm_eps",
+                 "Hugging Face's Swin has 1e-05 in some norms whatever its config.json "
+                 "says; expected 1e-05");
+}
+
 // --- gpt ---
 
 bool scales_otherwise(const ModelConfig& c) {
@@ -255,10 +262,10 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
     case Family::kT5: check_t5(config); return HuggingFaceType::kT5;
     case Family::kLlama: return llama_type(config);
     case Family::kVit: check_vit(config); return HuggingFaceType::kVit;
+    case Family::kSwin: check_swin(config); return HuggingFaceType::kSwin;
     case Family::kResnet:
     case Family::kVgg:
     case Family::kDensenet:
-    case Family::kSwin:
     case Family::kUnet:
     case Family::kNcf:
     case Family::kMamba2:
@@ -271,7 +278,7 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
 }
 
 bool has_hugging_face_type(Family family) {
-  return is_transformer_of_text(family) || family == Family::kVit;
+  return is_transformer_of_text(family) || family == Family::kVit || family == Family::kSwin;
 }
 
 std::vector<HuggingFaceType> hugging_face_types(const ModelConfig& config) {

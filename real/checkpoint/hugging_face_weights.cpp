@@ -98,18 +98,26 @@ struct Source {
   const SafetensorsTensor* tensor = nullptr;
 };
 
-/// Theirs is ours with other rows around it, or between runs of its rows.
-void read_rows(const Source& source, const Piece& wanted, std::span<std::byte> out) {
-  const HuggingFaceWeight& weight = source.weight;
+using Sources = std::vector<Source>;  // of one weight: its parts in order
+
+/// Theirs is ours with other rows around it, or between runs of its rows, or has one of the parts
+/// of each of its heads.
+void read_rows(const Sources& sources, const Piece& wanted, std::span<std::byte> out) {
   const std::int64_t width = product(wanted.shape) / wanted.shape.front();
-  const std::int64_t run_rows = weight.run > 0 ? weight.run : wanted.shape.front();
-  const DType dtype = *source.tensor->dtype;
   for (RunCursor run(wanted); !run.done();) {
     const std::int64_t row = run.global() / width, column = run.global() % width;
+    const HeadPart& part = sources.front().weight.part;
+    const std::int64_t place = part.of == 1 ? 0 : row / part.rows;  // among the parts of all heads
+    const auto& [weight, tensor] = *(sources.begin() + place % part.of);
+    const std::int64_t held = part.of == 1 ? row : place / part.of * part.rows + row % part.rows;
+    const std::int64_t run_rows = part.of > 1      ? part.rows
+                                  : weight.run > 0 ? weight.run
+                                                   : wanted.shape.front();
     const std::int64_t together = (run_rows - row % run_rows) * width - column;
     const std::int64_t count = std::min(run.length(), together);
-    const std::int64_t at = their_row(weight, row) * width + column;
-    convert(dtype, source.tensor->data.data() + at * size_in_bytes(dtype), wanted.dtype,
+    const std::int64_t at = their_row(weight, held) * width + column;
+    const DType dtype = *tensor->dtype;
+    convert(dtype, tensor->data.data() + at * size_in_bytes(dtype), wanted.dtype,
             out.data() + run.local() * size_in_bytes(wanted.dtype), count);
     run.advance(count);
   }
@@ -140,7 +148,7 @@ void read_columns(const Source& source, const Piece& wanted, std::span<std::byte
 struct HuggingFaceWeights::Parts {
   std::string path;
   std::vector<std::unique_ptr<SafetensorsFile>> files;
-  std::map<std::string, Source> sources;  // by our name
+  std::map<std::string, Sources> sources;  // by our name
 };
 
 HuggingFaceWeights::HuggingFaceWeights(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -165,12 +173,14 @@ HuggingFaceWeights HuggingFaceWeights::open(const std::string& path, const Model
     const std::vector<HuggingFaceWeight> weights = hugging_face_weights(type, graph);
     parts->sources.clear();
     for (const HuggingFaceWeight& weight : weights) {
-      if (parts->sources.contains(weight.ours)) continue;  // the copy of what they keep twice
+      Sources& known = parts->sources[weight.ours];
+      if (std::ssize(known) == weight.part.of) continue;  // the copy of what they keep twice
       const SafetensorsTensor* tensor = find_tensor(theirs, weight, base_prefix(type));
-      if (tensor != nullptr) parts->sources[weight.ours] = {weight, tensor};
+      if (tensor != nullptr) known.push_back({weight, tensor});
+      if (tensor == nullptr && weight.part.of > 1 && missing == nullptr) missing = &weight;
     }
     for (const HuggingFaceWeight& weight : weights) {
-      if (missing == nullptr && !parts->sources.contains(weight.ours)) missing = &weight;
+      if (missing == nullptr && parts->sources[weight.ours].empty()) missing = &weight;
     }
     if (missing == nullptr) return HuggingFaceWeights(std::move(parts));
     if (problem.empty())  // of the usual class
@@ -185,7 +195,8 @@ void HuggingFaceWeights::read(const Piece& wanted, std::span<std::byte> out) con
   check(static_cast<std::int64_t>(out.size()) == num_bytes(wanted), "room for the piece");
   const auto found = parts_->sources.find(wanted.tensor);
   if (found == parts_->sources.end()) refuse(parts_->path, "has no tensor " + wanted.tensor);
-  const Source& source = found->second;
+  const Sources& sources = found->second;
+  const Source& source = sources.front();
   if (source.weight.shape != wanted.shape) {
     refuse(parts_->path, wanted.tensor + ": of shape " + shape_text(source.weight.shape) +
                              ", expected " + shape_text(wanted.shape));
@@ -197,7 +208,7 @@ void HuggingFaceWeights::read(const Piece& wanted, std::span<std::byte> out) con
   if (source.weight.transposed) {
     read_columns(source, wanted, out);
   } else {
-    read_rows(source, wanted, out);
+    read_rows(sources, wanted, out);
   }
 }
 

@@ -39,14 +39,16 @@ std::vector<std::byte> read_rectangle(const Checkpoint& checkpoint, const Huggin
 void write_rows(const Checkpoint& checkpoint, std::span<const HuggingFaceWeight> stack, DType dtype,
                 SafetensorsWriter& writer) {
   const auto run_of = [](const HuggingFaceWeight& weight) {
+    if (weight.part.of > 1) return weight.part.rows;
     return weight.run > 0 ? weight.run : weight.shape.front();
   };
-  const std::int64_t turns = stack.front().shape.front() / run_of(stack.front());
+  const std::int64_t turns = held_rows(stack.front()) / run_of(stack.front());
   for (std::int64_t turn = 0; turn < turns; ++turn) {
     for (const HuggingFaceWeight& weight : stack) {
       const std::int64_t width = product(weight.shape) / weight.shape.front();
       const std::int64_t at_once = std::max<std::int64_t>(1, kBufferElements / width);
-      const std::int64_t begin = turn * run_of(weight), end = begin + run_of(weight);
+      const std::int64_t begin = our_row(weight, turn * run_of(weight)),
+                         end = begin + run_of(weight);
       for (std::int64_t r = begin; r < end; r += at_once)
         writer.append(read_rectangle(checkpoint, weight, dtype, 0, r, std::min(at_once, end - r)));
     }

@@ -50,7 +50,10 @@ def tiny_models():
     phi3 = dict(bert, num_key_value_heads=N, pad_token_id=None, eos_token_id=None)
     vit = dict(num_hidden_layers=2, hidden_size=D, num_attention_heads=N, intermediate_size=F, image_size=8,
                patch_size=4, num_labels=5)
+    swin = dict(embed_dim=8, depths=[2, 2, 3, 2], num_heads=[2, 4, 8, 16], image_size=32, patch_size=2,
+                window_size=2, num_labels=5)
     return {
+        "swin": tf.SwinForImageClassification(tf.SwinConfig(**swin)),
         "vit": tf.ViTForImageClassification(tf.ViTConfig(**vit)),
         "qwen3": tf.Qwen3ForCausalLM(tf.Qwen3Config(**qwen3)),
         "gemma": tf.GemmaForCausalLM(tf.GemmaConfig(**llama)),

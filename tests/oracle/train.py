@@ -85,15 +85,19 @@ def compute_in_double(model):
 
 
 def name_in_memory(name):
-    """GPT-NeoX's head has another name in files, and so have ViT's layers."""
+    """GPT-NeoX's head has another name in files, and so have the layers of ViT and Swin."""
     for file, memory in (("embed_out.", "lm_head."), ("vit.encoder.layer.", "vit.layers."),
                          ("attention.attention.query.", "attention.q_proj."),
                          ("attention.attention.key.", "attention.k_proj."),
                          ("attention.attention.value.", "attention.v_proj.")):
         name = name.replace(file, memory)
-    if not name.startswith("vit."):
+    if not name.startswith(("vit.", "swin.")):
         return name
-    name = name.replace("attention.output.dense.", "attention.o_proj.")
+    for file, memory in (("attention.self.query.", "attention.q_proj."), ("attention.self.key.", "attention.k_proj."),
+                         ("attention.self.value.", "attention.v_proj."),
+                         ("attention.self.", "attention.relative_position_bias."),
+                         ("attention.output.dense.", "attention.o_proj.")):
+        name = name.replace(file, memory)
     return name.replace("intermediate.dense.", "mlp.fc1.").replace("output.dense.", "mlp.fc2.")
 
 
@@ -137,7 +141,7 @@ def logits_of(model, x):
         return out.logits, None
     if kind == "gpt2":
         return model(input_ids=x["tokens"], position_ids=x["positions"]).logits, None
-    if kind == "vit":
+    if kind in ("vit", "swin"):
         sides = (model.config.num_channels, model.config.image_size, model.config.image_size)
         return model(pixel_values=x["images"].to(model.dtype).unflatten(1, sides)).logits, None
     return model(input_ids=x["tokens"]).logits, None
@@ -160,8 +164,9 @@ def make_optimizer(model, rule):
     if rule["optimizer"] == "sgd":
         return torch.optim.SGD(model.parameters(), lr=rule["lr"]["peak"],
                                weight_decay=rule["weight_decay"])
-    decayed = [p for p in model.parameters() if p.dim() > 1]  # matrices and tables
-    others = [p for p in model.parameters() if p.dim() <= 1]  # biases and norms
+    # Matrices and tables; not biases, norms, and Swin's tables of relative positions, as Liu et al. 2021 have it.
+    decayed = [p for n, p in model.named_parameters() if p.dim() > 1 and "position_bias_table" not in n]
+    others = [p for n, p in model.named_parameters() if p.dim() <= 1 or "position_bias_table" in n]
     return torch.optim.AdamW(
         [{"params": decayed, "weight_decay": rule["weight_decay"]},
          {"params": others, "weight_decay": 0.0}],
@@ -178,19 +183,24 @@ def projection(values):
 def gradients(model, names):
     """Norm and projection of each weight's gradient, by our names and in our layout."""
     theirs = dict(model.named_parameters(remove_duplicate=False))
-    result = {}
+    whole, known = {}, set()
     for name in names:
         # A head's bias that transformers keeps twice has its gradient where it is computed with,
         # which is named first.
-        if name["ours"] in result:
+        if (name["ours"], name["part"]) in known:
             continue
+        known.add((name["ours"], name["part"]))
         grad = theirs[name_in_memory(name["theirs"])].grad
         grad = grad.T if name["transposed"] else grad.reshape(name["stacked"], -1)
         run = name["run"] or name["rows"]
         rows = [name["first_row"] + r // run * name["stride"] + r % run for r in range(name["rows"])]
-        grad = grad[rows]
-        values = grad.to(torch.float64).contiguous().numpy().reshape(-1)
-        result[name["ours"]] = [float(np.sqrt(values @ values)), projection(values)]
+        grad = grad[rows].to(torch.float64).numpy().reshape(name["rows"], -1)
+        ours = whole.setdefault(name["ours"], np.zeros((name["rows"] * name["parts"], grad.shape[1])))
+        ours[name["our_rows"]] = grad
+    result = {}
+    for name, values in whole.items():
+        values = np.ascontiguousarray(values).reshape(-1)
+        result[name] = [float(np.sqrt(values @ values)), projection(values)]
     return result
 
 

@@ -116,6 +116,38 @@ TEST_CASE("a vision transformer that is saved for transformers is read back") {
         std::vector<std::int64_t>{6, 3, 4, 4});
 }
 
+// Ours has of each head its query, key and value together; theirs the queries of all heads in one.
+TEST_CASE("Swin's heads are taken apart and put together") {
+  const ModelConfig config = tiny(Family::kSwin);
+  check_read_back(config);
+  const ScratchFolder scratch;
+  save_numbered(config, scratch, DType::kFp32);
+  const SafetensorsFile file(scratch / "theirs/model.safetensors");
+  // Stage 1 is 24 wide, with 4 heads of 6; its second block is layer 3.
+  const std::string module = "swin.encoder.layers.1.blocks.1.attention.self.";
+  const Values values = numbered_weights(config);
+  const std::vector<float>& ours = values.at("layers.3.attention.qkv.weight");
+  int part = 0;
+  for (const char* const name : {"query", "key", "value"}) {
+    const SafetensorsTensor& theirs = file.tensors().at(module + name + ".weight");
+    REQUIRE(theirs.shape == std::vector<std::int64_t>{24, 24});
+    for (std::size_t row = 0; row < 24; ++row) {
+      const std::size_t head = row / 6, of_ours = (3 * head + part) * 6 + row % 6;
+      float element = 0;
+      std::memcpy(&element, theirs.data.data() + (row * 24 + 5) * sizeof element, sizeof element);
+      CHECK(element == ours.at(of_ours * 24 + 5));
+    }
+    ++part;
+  }
+  std::map<std::string, SafetensorsTensor> without = file.tensors();
+  without.erase(module + "key.weight");
+  const std::string path = scratch / "without.safetensors";
+  write_tensors(path, without);
+  CHECK(error_of([&] { HuggingFaceWeights::open(path, config); }) ==
+        path + ": has no " + module +
+            "key.weight, which layers.3.attention.qkv.weight is read from");
+}
+
 TEST_CASE("decoders of every type that are saved for transformers are read back") {
   for (ModelConfig config : tiny_decoders()) {
     CAPTURE(config.name);

@@ -33,6 +33,15 @@ ModelConfig tiny(Family family) {
     c.tied_embeddings = false;
     set_image_numbers(c);
   }
+  if (family == Family::kSwin) {
+    c.layers = 8;  // 2, 2, 2, 2
+    c.hidden = 12, c.heads = 2, c.ffn = 0;
+    c.vocab = 0;
+    c.kv_heads = c.head_dim = 0;
+    c.image_size = 32, c.patch_size = 2, c.window_size = 2, c.channels = 3, c.classes = 5;
+    c.tied_embeddings = false;
+    set_image_numbers(c);
+  }
   if (family == Family::kT5 || family == Family::kLlama) {
     c.activation = Activation::kSwiglu;
     c.linear_bias = false;
@@ -162,7 +171,8 @@ std::string essence(const ModelConfig& c) {
                          c.image_size,
                          c.patch_size,
                          c.channels,
-                         c.classes};
+                         c.classes,
+                         c.window_size};
   return json.dump();
 }
 

@@ -47,11 +47,17 @@ void save_weights(const std::map<std::string, std::vector<double>>& weights,
 nlohmann::json to_json(const std::vector<HuggingFaceWeight>& names) {
   auto out = nlohmann::json::array();
   for (const HuggingFaceWeight& weight : names) {
+    std::vector<std::int64_t> our_rows;
+    for (std::int64_t held = 0; held < held_rows(weight); ++held)
+      our_rows.push_back(our_row(weight, held));
     out.push_back({{"ours", weight.ours},
+                   {"our_rows", our_rows},
+                   {"part", weight.part.which},
+                   {"parts", weight.part.of},
                    {"theirs", weight.theirs},
                    {"transposed", weight.transposed},
                    {"first_row", weight.first_row},
-                   {"rows", weight.shape.front()},
+                   {"rows", held_rows(weight)},
                    {"stacked", weight.rows},
                    {"run", weight.run},
                    {"stride", weight.stride}});
@@ -85,7 +91,7 @@ nlohmann::json inputs_of(const Study& study, const Graph& model) {
   const std::unique_ptr<Samples> samples = make_samples(study);
   nlohmann::json out;
   for (const Tensor& input : model.tensors) {
-    if (input.role != TensorRole::kInput || input.constant) continue;
+    if (input.role != TensorRole::kInput || model.constants.contains(input.name)) continue;
     const std::int64_t length = num_elements(input.shape) / input.shape.front();
     auto& list = out[input.name] = nlohmann::json::array();
     for (std::int64_t i = 0; i < kOracleSteps * study.training.global_batch; ++i) {

@@ -126,6 +126,10 @@ const std::vector<OracleStudy>& oracle_studies() {
                   "family: clip, layers: 2, hidden: 24, heads: 4, vocab: 40, seq_len: 6, "
                   "image_layers: 2, image_hidden: 32, image_heads: 2, image_size: 12, "
                   "patch_size: 4, projection_dim: 20, contrast: 2, norm_eps: 0.01")),
+      // Stages of 8, 4, 2 and 1 windows along each dim, the last of which none is moved in.
+      study("swin",
+            "family: swin, layers: 8, hidden: 8, heads: 2, image_size: 32, patch_size: 2, "
+            "window_size: 2, classes: 6"),
   };
   return kStudies;
 }
