@@ -126,10 +126,7 @@ FuzzTarget weights_target() {
   for (const HuggingFaceWeight& weight :
        hugging_face_weights(hugging_face_type(*config), build_model(*config, {}))) {
     if (!entries.empty() && entries.back().key == weight.theirs) continue;
-    std::vector<std::int64_t> shape = weight.shape;
-    shape.front() = weight.rows;
-    if (weight.transposed) std::swap(shape[0], shape[1]);
-    entries.push_back({weight.theirs, DType::kFp32, shape});
+    entries.push_back({weight.theirs, DType::kFp32, weight.their_shape});
     map[weight.theirs] = "part.safetensors";
   }
   SafetensorsWriter writer(path, entries, {{"format", "pt"}});
