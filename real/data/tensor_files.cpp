@@ -45,6 +45,8 @@ TensorFiles TensorFiles::open(const std::string& path) {
   TensorFiles files;
   std::error_code error;
   if (!fs::is_directory(path, error)) {
+    if (path.ends_with(kArray))
+      refuse(path, "is one tensor of several; expected the folder that it lies in");
     files.add_safetensors(path);
     return files;
   }

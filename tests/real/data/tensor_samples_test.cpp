@@ -166,7 +166,6 @@ TEST_CASE("a folder of shards is one file, in the order of their names") {
   write("train-00000.safetensors", {0, 1});
   write("train-00001.safetensors", {2, 3});
   write_text(folder / "README.md", "not read");
-  std::filesystem::create_directory(folder / "empty");
   Study study = small_model(folder.path());
   const auto in_order = make_samples(study);
   for (std::int64_t i = 0; i < 16; ++i) CHECK(input(*in_order, "ids", i, 1) == Tokens{i % 8});
@@ -224,6 +223,9 @@ TEST_CASE("arrays of numpy's are read as tensors of their names") {
   CHECK(problem("ids.npy") == "not a .npy file: it does not begin as one");
   write_text(folder / "ids.npy", std::string("\x93NUMPY\x01\x00\xff\xff{}", 12));
   CHECK(problem("ids.npy") == "truncated: a header of 65535 bytes does not fit in it");
+  CHECK(config_error([&] { make_samples(small_model(folder / "ids.npy")); }) ==
+        "study.yaml: data.path: " + (folder / "ids.npy") +
+            ": is one tensor of several; expected the folder that it lies in");
   write_safetensors(folder / "a.safetensors", zeros(2));
   CHECK(config_error([&] { make_samples(small_model(folder.path())); }) ==
         "study.yaml: data.path: " + folder.path() +
@@ -266,8 +268,8 @@ TEST_CASE("a mask may be left out, or be in the file") {
 }
 
 TEST_CASE("files that do not suit the model are refused when they are opened") {
-  CHECK(problem_of(zeros(2)) == "no error");
   std::vector<WrittenTensor> tensors = zeros(2);
+  CHECK(problem_of(tensors) == "no error");
   tensors.pop_back();
   const std::string all = "images [N, 2, 1, 2], ids [N] and labels [N]";
   CHECK(problem_of(tensors) == "has no tensor labels; the model reads " + all);
@@ -279,8 +281,7 @@ TEST_CASE("files that do not suit the model are refused when they are opened") {
   CHECK(problem_of(tensors) == "images: expected shape [N, 2, 1, 2], found [2, 1, 2, 2]");
   tensors[0].shape = {8};
   CHECK(problem_of(tensors) == "images: expected shape [N, 2, 1, 2], found [8]");
-  tensors = zeros(1);
-  tensors[2].shape = {};
+  (tensors = zeros(1))[2].shape = {};
   CHECK(problem_of(tensors) == "labels: expected shape [N], found []");
   tensors = zeros(2);
   tensors[2] = integers("labels", {0, 0, 0});
@@ -323,11 +324,8 @@ TEST_CASE("values that the model has no room for are refused when they are read"
   const auto samples = make_samples(small_model(path));
   const auto problem = [&](const char* name, std::int64_t index) {
     return config_error([&] {
-      if (std::string(name) == "images") {
-        numbers(*samples, name, index, 4);
-      } else {
-        input(*samples, name, index, 1);
-      }
+      const bool real = std::string(name) == "images";
+      real ? void(numbers(*samples, name, index, 4)) : void(input(*samples, name, index, 1));
     });
   };
   CHECK(problem("images", 0) == "no error");
