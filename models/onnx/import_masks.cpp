@@ -52,7 +52,7 @@ ConstantRef moved(const OnnxNode& node, FoldInputs operands, const OnnxConstant&
     whole = expanded(constant, dims);
   }
   operands[0] = done(std::move(whole));
-  return fold_movement(node, operands)->front();
+  return done(without_repeats(*fold_movement(node, operands)->front()));
 }
 
 }  // namespace
@@ -134,8 +134,8 @@ bool OnnxImporter::follow_mask(const OnnxNode& node) {
   }
   set(node, own_tensor(from), dims);
   Value& v = value(node.outputs[0]);
-  v.ones = *ones;
-  v.zeros = *fold_elementwise(node, where_0);
+  v.ones = done(without_repeats(**ones));
+  v.zeros = done(without_repeats(**fold_elementwise(node, where_0)));
   v.type = v.ones->type;
   return true;
 }

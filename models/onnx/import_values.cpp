@@ -27,28 +27,9 @@ TensorId OnnxImporter::constant_tensor(const OnnxConstant& constant) {
       is_floating(constant.type) ? real_constant(write) : integer_constant(write));
 }
 
-/// With one element of each dim along which nothing changes: of the batch it must not say how large
-/// it is.
+/// Of the batch it must not say how large it is.
 TensorId OnnxImporter::shrunk_constant(const OnnxConstant& constant) {
-  OnnxConstant out = constant;
-  for (std::size_t d = 0; d < out.dims.size(); ++d) {
-    const std::int64_t extent = out.dims[d];
-    if (extent <= 1) continue;
-    const std::int64_t stride = strides_of(out.dims)[d];
-    const auto at = [&](std::size_t i) { return static_cast<std::int64_t>(i) / stride % extent; };
-    bool same = true;
-    for (std::size_t i = 0; i < out.numbers.size() && same; ++i) {
-      if (at(i) > 0) same = out.numbers[i] == out.numbers[i - stride];
-    }
-    if (!same) continue;
-    Numbered<double> kept;
-    for (std::size_t i = 0; i < out.numbers.size(); ++i) {
-      if (at(i) == 0) kept.push_back(out.numbers[i]);
-    }
-    out.numbers = std::move(kept);
-    out.dims[d] = 1;
-  }
-  return constant_tensor(out);
+  return constant_tensor(without_repeats(constant));
 }
 
 /// As it is kept; an input is made when something first reads it.

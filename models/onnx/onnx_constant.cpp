@@ -115,6 +115,27 @@ OnnxConstant expanded(const OnnxConstant& from, const std::vector<std::int64_t>&
   return strided(from, dims, steps);
 }
 
+OnnxConstant without_repeats(OnnxConstant constant) {
+  for (std::size_t d = 0; d < constant.dims.size(); ++d) {
+    const std::int64_t extent = constant.dims[d];
+    if (extent <= 1) continue;
+    const std::int64_t stride = strides_of(constant.dims)[d];
+    const auto at = [&](std::size_t i) { return static_cast<std::int64_t>(i) / stride % extent; };
+    bool same = true;
+    for (std::size_t i = 0; i < constant.numbers.size() && same; ++i) {
+      if (at(i) > 0) same = constant.numbers[i] == constant.numbers[i - stride];
+    }
+    if (!same) continue;
+    Numbered<double> kept;
+    for (std::size_t i = 0; i < constant.numbers.size(); ++i) {
+      if (at(i) == 0) kept.push_back(constant.numbers[i]);
+    }
+    constant.numbers = std::move(kept);
+    constant.dims[d] = 1;
+  }
+  return constant;
+}
+
 std::vector<std::int64_t> reshaped_dims(const std::vector<std::int64_t>& from,
                                         std::vector<std::int64_t> to, bool zero_is_zero) {
   std::int64_t all = 1, known = 1;

@@ -63,6 +63,8 @@ OnnxConstant strided(const OnnxConstant& from, const std::vector<std::int64_t>& 
                      const std::vector<std::int64_t>& steps, std::int64_t begin = 0);
 /// `from` repeated to `dims`, which it broadcasts to.
 OnnxConstant expanded(const OnnxConstant& from, const std::vector<std::int64_t>& dims);
+/// With one element of each dim along which nothing changes.
+OnnxConstant without_repeats(OnnxConstant constant);
 /// ONNX's shape of a Reshape: 0 keeps a dim, -1 follows.
 std::vector<std::int64_t> reshaped_dims(const std::vector<std::int64_t>& from,
                                         std::vector<std::int64_t> to, bool zero_is_zero);
