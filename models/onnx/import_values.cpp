@@ -27,7 +27,7 @@ TensorId OnnxImporter::constant_tensor(const OnnxConstant& constant) {
       is_floating(constant.type) ? real_constant(write) : integer_constant(write));
 }
 
-/// Of the batch it must not say how large it is.
+/// A constant must not say how large the batch is.
 TensorId OnnxImporter::shrunk_constant(const OnnxConstant& constant) {
   return constant_tensor(without_repeats(constant));
 }
