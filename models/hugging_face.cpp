@@ -202,9 +202,9 @@ constexpr UnmodelledType kUnmodelled[] = {
     {"gpt_neo", "windows of every other layer with scores that are not scaled"},
     {"phi", "biases of a head of its own"},
     {"cohere", "rotary angles of neighbouring features"},
-    {"mamba", "state spaces"},
-    {"mamba2", "state spaces"},
-    {"falcon_mamba", "state spaces"},
+    {"mamba", "state spaces whose decays differ within a head"},
+    {"mamba2", "groups of heads with B and C of their own; family mamba2 of a study has one"},
+    {"falcon_mamba", "state spaces whose decays differ within a head"},
     {"jamba", "state spaces, and experts"},
     {"rwkv", "recurrent layers"},
 };

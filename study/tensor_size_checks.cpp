@@ -90,7 +90,7 @@ std::vector<TensorSize> largest_tensors(const Study& study) {
     tensors.push_back({"the projection's weight", {twice, expand, hidden, hidden}});
     tensors.push_back({"what is projected", {batch, length, twice, expand, hidden}});
     tensors.push_back({"the decay within chunks", {batch, own_heads, length, tokens}});
-    tensors.push_back({"the decay of chunks", {batch, own_heads, chunks, chunks}});
+    tensors.push_back({"the decay of chunks", {own_heads, chunks, chunks, batch}});
     tensors.push_back({"the states of chunks", {batch, chunks, states, expand, hidden}});
   }
   const Factor window{"model.window_size", m.window_size};
@@ -109,7 +109,8 @@ std::vector<TensorSize> largest_tensors(const Study& study) {
     if (!product.empty()) product += " * ";
     const std::string name = factor.key.substr(factor.key.find('.') + 1);
     product += name.empty() ? text(factor.size) : name + "(" + text(factor.size) + ")";
-    if (is_said(study, factor.key) && factor.size > largest.size) largest = factor;
+    const bool said = !factor.key.empty() && is_said(study, factor.key);
+    if (said && factor.size > largest.size) largest = factor;
   }
   fail_at(study, largest.size > 0 ? largest.key : tensor.factors.back().key,
           tensor.name + " would have " + product + " elements, more than 2^40");

@@ -426,6 +426,14 @@ TEST_CASE("a model's numbers go together") {
         "study.yaml:3:35: model.hidden: the embedding table would have pad_vocab_to(1001) * "
         "hidden(2000000000) elements, "
         "more than 2^40");
+  CHECK(with_model("{family: ncf, layers: 20, hidden: 1000, users: 1e6, items: 10}") ==
+        "study.yaml:3:55: model.users: the tower's table would have users(1000000) * 1048576 * "
+        "hidden(1000) elements, more than 2^40");
+  CHECK(with_model("{family: mamba2, layers: 2, hidden: 64, vocab: 9, seq_len: 1048576, "
+                   "chunk_size: 1}") ==
+        "study.yaml:2:11: training.microbatch: the decay of chunks would have 3 * 1048577 * "
+        "1048577 * "
+        "microbatch(1) elements, more than 2^40");
 }
 
 TEST_CASE("devices, links and kernels exist") {

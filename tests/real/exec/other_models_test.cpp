@@ -18,6 +18,8 @@ TEST_CASE("a model of users and items trains as one device does") {
        joined(pipeline(2, "zb-h1"), {"recompute=full"}),
        {"cluster.ranks=4", "parallel.pipeline=2", "parallel.data=2", "partition=[1]"},
        {"cluster.ranks=2", "partition={cuts: [1, 2], on: [0, 1, 0]}"},
+       {"cluster.ranks=2", "parallel.tensor=2",
+        "sharding={'tower.layers.*': {weight: [tp, R]}, 'factors.users': {weight: [R, tp]}}"},
        {"cluster.ranks=4", "training.microbatch=8", "partition={cuts: [2], replicas: [1, 3]}"}},
       3);
 }
@@ -36,6 +38,8 @@ TEST_CASE("a state space model trains as one device does") {
        joined(pipeline(2, "zb-h1"), {"recompute=full"}),
        {"cluster.ranks=4", "parallel.pipeline=2", "parallel.data=2", "partition=[1]"},
        {"cluster.ranks=2", "partition={cuts: [1, 3], on: [0, 1, 0]}"},
+       {"cluster.ranks=2", "parallel.tensor=2",
+        "sharding={'layers.*.mixer.out_proj': {weight: [R, tp]}}"},
        {"cluster.ranks=4", "training.microbatch=4", "partition={cuts: [2], replicas: [1, 3]}"}},
       2);
 }
