@@ -90,6 +90,8 @@ std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& pat
   append(model, "depth ", facts.text("model", "depth"));
   append(model, "images of ", facts.text("model", "image_size"),
          " x " + facts.text("model", "image_size"));
+  append(model, "", facts.text("model", "users"), " users");
+  append(model, "", facts.text("model", "items"), " items");
   out.push_back({"Model", model});
 
   std::string cluster = facts.text("cluster", "name");
