@@ -69,7 +69,11 @@ nlohmann::json to_json(const std::vector<HuggingFaceWeight>& names) {
 std::vector<HuggingFaceWeight> own_names(const Graph& model) {
   std::vector<HuggingFaceWeight> names;
   for (const StoredWeight& weight : stored_weights(model))
-    names.push_back({.ours = weight.name, .shape = weight.shape, .theirs = weight.name});
+    names.push_back({.ours = weight.name,
+                     .shape = weight.shape,
+                     .theirs = weight.name,
+                     .rows = weight.shape.front(),
+                     .their_shape = weight.dims});
   return names;
 }
 
@@ -82,7 +86,8 @@ nlohmann::json plain_model(const std::map<std::string, std::vector<double>>& wei
                         {"image_heads", model.image_heads},
                         {"contrast", model.contrast}};
   for (const HuggingFaceWeight& weight : names)
-    out["weights"][weight.ours] = {{"shape", weight.shape}, {"values", weights.at(weight.ours)}};
+    out["weights"][weight.ours] = {{"shape", weight.their_shape},
+                                   {"values", weights.at(weight.ours)}};
   return out;
 }
 
