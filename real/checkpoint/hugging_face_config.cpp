@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "models/families.h"
 #include "real/checkpoint/hugging_face_types.h"
 #include "real/checkpoint/save_hugging_face.h"
 
@@ -269,6 +270,21 @@ nlohmann::json describe_swin(const ModelConfig& c) {
           {"drop_path_rate", 0.0}};
 }
 
+nlohmann::json describe_resnet(const ModelConfig& c) {
+  const bool bottleneck = c.depth >= kLeastBottleneckDepth;
+  const std::int64_t width = kResnetChannels * c.width_factor;  // of the stem
+  const std::int64_t first = bottleneck ? 4 * width : width;    // of the first stage
+  return {{"architectures", {"ResNetForImageClassification"}},
+          {"model_type", "resnet"},
+          {"num_channels", c.channels},
+          {"num_labels", c.classes},
+          {"embedding_size", width},
+          {"hidden_sizes", {first, 2 * first, 4 * first, 8 * first}},
+          {"depths", blocks_by_stage(Family::kResnet, c.depth)},
+          {"layer_type", bottleneck ? "bottleneck" : "basic"},
+          {"hidden_act", "relu"}};
+}
+
 }  // namespace
 
 std::string hugging_face_config(const ModelConfig& config, DType dtype) {
@@ -290,7 +306,10 @@ std::string hugging_face_config(const ModelConfig& config, DType dtype) {
     case HuggingFaceType::kMpt: describe_mpt(config, json); break;
     case HuggingFaceType::kVit:
     case HuggingFaceType::kSwin:
-      json = type == HuggingFaceType::kVit ? describe_vit(config) : describe_swin(config);
+    case HuggingFaceType::kResnet:
+      json = type == HuggingFaceType::kVit    ? describe_vit(config)
+             : type == HuggingFaceType::kSwin ? describe_swin(config)
+                                              : describe_resnet(config);
       json["torch_dtype"] = torch_name(dtype);
       break;
     case HuggingFaceType::kLlama:

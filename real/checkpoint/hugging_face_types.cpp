@@ -264,6 +264,8 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
     case Family::kVit: check_vit(config); return HuggingFaceType::kVit;
     case Family::kSwin: check_swin(config); return HuggingFaceType::kSwin;
     case Family::kResnet:
+      refuse_if(config.norm_eps != 1e-5, "norm_eps", "ResNet with another epsilon", "1e-5");
+      return HuggingFaceType::kResnet;
     case Family::kVgg:
     case Family::kDensenet:
     case Family::kUnet:
@@ -278,7 +280,8 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
 }
 
 bool has_hugging_face_type(Family family) {
-  return is_transformer_of_text(family) || family == Family::kVit || family == Family::kSwin;
+  return is_transformer_of_text(family) || family == Family::kVit || family == Family::kSwin ||
+         family == Family::kResnet;
 }
 
 std::vector<HuggingFaceType> hugging_face_types(const ModelConfig& config) {

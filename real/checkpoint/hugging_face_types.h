@@ -26,7 +26,8 @@ enum class HuggingFaceType : std::uint8_t {
   kOpt,
   kMpt,
   kVit,
-  kSwin
+  kSwin,
+  kResnet
 };
 
 /// The class that holds what we train: GPT2LMHeadModel, BertForPreTraining with a next-sentence

@@ -59,7 +59,7 @@ TEST_CASE("names and shapes are those that transformers saves") {
     CHECK(their_shapes(config) == golden.at("tensors").get<Shapes>());
     ++files;
   }
-  CHECK(files == 25);
+  CHECK(files == 27);
 }
 
 TEST_CASE("every weight of every preset has a name") {
