@@ -131,6 +131,7 @@ ModelConfig read_swin(const JsonObject& json) {
 ModelConfig read_resnet(const JsonObject& json) {
   ModelConfig c = images(json, Family::kResnet);
   c.image_size = 224;  // the file does not say it
+  c.activation = Activation::kRelu;
   const std::string kind = json.text("layer_type", "bottleneck");
   if (kind != "basic" && kind != "bottleneck")
     json.fail("layer_type",

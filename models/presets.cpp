@@ -220,6 +220,7 @@ ModelConfig network(Family family, std::int64_t depth, std::int64_t width_factor
   ModelConfig c = images(family);
   c.depth = depth;
   c.width_factor = width_factor;
+  c.activation = Activation::kRelu;
   set_image_numbers(c);
   return c;
 }
@@ -286,6 +287,7 @@ ModelConfig mamba2(std::int64_t layers, std::int64_t hidden) {
   c.expand = 2;
   c.chunk_size = 256;
   c.linear_bias = false;
+  c.qkv_bias = false;
   return c;
 }
 

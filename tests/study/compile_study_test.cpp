@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "models/presets.h"
+#include "study/study_writer.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {
@@ -49,6 +51,18 @@ TEST_CASE("where no single key is to blame, the file is named") {
   const PlanError error = plan_error(study, Infeasible{"who knows"});
   CHECK(std::string(error.what()) == "study.yaml: the plan cannot run: who knows");
   CHECK(to_string(error.where()) == "study.yaml");
+}
+
+TEST_CASE("the resolved form of every preset is of the same model") {
+  for (const ModelPreset& preset : model_presets()) {
+    CAPTURE(preset.name);
+    const Study study = prepare_text("model: " + std::string(preset.name) +
+                                     "\ncluster: {preset: dgx-a100-80g, nodes: 1}\n"
+                                     "training: {global_batch: 1024, microbatch: 128}\n"
+                                     "parallel: {data: 8}\n")
+                            .study;
+    CHECK(prepare_text(resolved_study_text(study)).study.model == study.model);
+  }
 }
 
 }  // namespace trainyard
