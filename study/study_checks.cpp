@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +10,6 @@
 #include "engine/base/user_text.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/plan/plan_limits.h"
-#include "study/data_kinds.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 
@@ -288,38 +286,6 @@ void check_dropout(const Study& study) {
   fail_at(study, "training.dropout",
           "family " + std::string(to_string(study.model.family)) +
               " has no dropout; write 0, or leave the key out");
-}
-
-/// Whether the family is trained on such files, and whether what is said of them is said of such.
-void check_data(const Study& study) {
-  const DataConfig& data = study.data;
-  const std::vector<std::string_view> kinds = data_kinds(study.model.family);
-  if (!data.kind.empty() && std::find(kinds.begin(), kinds.end(), data.kind) == kinds.end()) {
-    std::string known(kinds.front());
-    for (const std::string_view kind : std::span(kinds).subspan(1))
-      known += " or " + std::string(kind);
-    fail_at(study, "data.kind",
-            "family " + std::string(to_string(study.model.family)) + " is trained on " + known +
-                ", not on " + data.kind);
-  }
-  const DataConfig usual;
-  const bool tokens = data.kind == "tokens";
-  const bool has_numbers = !tokens && data.kind != "pairs";
-  if (!has_numbers || !is_of_files(data)) {
-    const std::string problem =
-        "is of images in files, and these are " + (has_numbers ? data.path : data.kind);
-    if (data.mean != usual.mean) fail_at(study, "data.mean", problem);
-    if (data.std != usual.std) fail_at(study, "data.std", problem);
-  }
-  if (!tokens && !data.kind.empty() && data.format != usual.format)
-    fail_at(study, "data.format", "is of files of tokens, and these are " + data.kind);
-  if (!is_of_images(study.model.family)) return;
-  for (const auto& [key, values] : {std::pair("data.mean", data.mean), {"data.std", data.std}}) {
-    if (values.size() == 1 || std::ssize(values) == study.model.channels) continue;
-    fail_at(study, key,
-            "expected one number, or " + text(study.model.channels) +
-                " for the channels of the model's images, got " + text(std::ssize(values)));
-  }
 }
 
 void check_model(const Study& study, const StudyResolvers& resolvers) {

@@ -35,6 +35,9 @@ void check_rules(StudyDraft& draft, const StudyResolvers& resolvers);
 /// Refuses tensors of more than 2^40 elements, at the largest number that the user said.
 void check_tensor_sizes(const Study& study);
 
+/// Whether the family is trained on such files, and whether what is said of them is said of such.
+void check_data(const Study& study);
+
 /// The devices divided by the degrees, and the global batch by data, microbatch and the rounds of
 /// the schedule. `resolved`: defaults are known.
 void check_batch_fits(StudyDraft& draft, bool resolved);
