@@ -6,6 +6,7 @@
 #include "engine/base/error.h"
 #include "models/model.h"
 #include "models/presets.h"
+#include "tests/models/problem_text.h"
 
 namespace trainyard {
 
@@ -24,8 +25,7 @@ ModelConfig small() {
 std::string problem_after(void (*change)(ModelConfig&)) {
   ModelConfig config = small();
   change(config);
-  const auto problem = find_problem(config);
-  return problem ? problem->key + ": " + problem->problem : "none";
+  return problem_text(config);
 }
 
 }  // namespace

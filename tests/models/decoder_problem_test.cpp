@@ -8,6 +8,7 @@
 
 #include "models/presets.h"
 #include "tests/models/graph_text.h"
+#include "tests/models/problem_text.h"
 
 namespace trainyard {
 
@@ -23,8 +24,7 @@ std::string problem_after(const std::string& name,
                           const std::function<void(ModelConfig&)>& change) {
   ModelConfig config = preset(name);
   change(config);
-  const std::optional<ModelProblem> problem = find_problem(config);
-  return problem ? problem->key + ": " + problem->problem : "none";
+  return problem_text(config);
 }
 
 std::vector<const Op*> ops_of(const Graph& graph, OpKind kind) {

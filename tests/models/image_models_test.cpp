@@ -8,6 +8,7 @@
 
 #include "models/model.h"
 #include "models/presets.h"
+#include "tests/models/problem_text.h"
 
 namespace trainyard {
 
@@ -22,8 +23,7 @@ struct Published {
 std::string problem_after(const std::string& preset, void (*change)(ModelConfig&)) {
   ModelConfig config = find_model_preset(preset)->config;
   change(config);
-  const auto problem = find_problem(config);
-  return problem ? problem->key + ": " + problem->problem : "none";
+  return problem_text(config);
 }
 
 }  // namespace

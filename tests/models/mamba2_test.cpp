@@ -8,6 +8,7 @@
 
 #include "models/model.h"
 #include "models/presets.h"
+#include "tests/models/problem_text.h"
 
 namespace trainyard {
 
@@ -26,8 +27,7 @@ ModelConfig small(std::int64_t seq_len, std::int64_t chunk_size) {
 std::string problem_after(void (*change)(ModelConfig&)) {
   ModelConfig config = small(12, 4);
   change(config);
-  const auto problem = find_problem(config);
-  return problem ? problem->key + ": " + problem->problem : "none";
+  return problem_text(config);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "models/presets.h"
 #include "tests/models/graph_text.h"
+#include "tests/models/problem_text.h"
 
 namespace trainyard {
 
@@ -21,8 +22,7 @@ std::string problem_after(const std::string& preset,
                           const std::function<void(ModelConfig&)>& change) {
   ModelConfig config = find_model_preset(preset)->config;
   change(config);
-  const std::optional<ModelProblem> problem = find_problem(config);
-  return problem ? problem->key + ": " + problem->problem : "none";
+  return problem_text(config);
 }
 
 }  // namespace

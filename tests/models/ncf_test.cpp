@@ -4,6 +4,7 @@
 
 #include "models/model.h"
 #include "models/presets.h"
+#include "tests/models/problem_text.h"
 
 namespace trainyard {
 
@@ -20,8 +21,7 @@ ModelConfig small() {
 std::string problem_after(void (*change)(ModelConfig&)) {
   ModelConfig config = small();
   change(config);
-  const auto problem = find_problem(config);
-  return problem ? problem->key + ": " + problem->problem : "none";
+  return problem_text(config);
 }
 
 }  // namespace
