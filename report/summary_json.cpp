@@ -13,6 +13,8 @@ using Json = nlohmann::ordered_json;
 Json memory_json(const MemoryPeak& peak) {
   return {{"total", peak.total},
           {"parameters", peak.parameters},
+          {"gathered_parameters", peak.gathered_parameters},
+          {"prefetched_parameters", peak.prefetched_parameters},
           {"gradients", peak.gradients},
           {"optimizer_state", peak.optimizer_state},
           {"activations", peak.activations},

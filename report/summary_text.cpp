@@ -130,6 +130,14 @@ std::string memory_table(const Summary& summary, const Study& study) {
                    in_unit(m.optimizer_state), in_unit(m.activations), in_unit(m.buffers),
                    in_unit(summary.memory_headroom[r]), m.instant.c_str());
   }
+  const MemoryPeak& most = summary.peak_memory[fullest];
+  if (most.gathered_parameters > 0) {
+    text += format(
+        "    of the params of pipeline rank %zu %.2f %s are gathered, of which %.2f ahead of their "
+        "use; %.2f are its shard\n",
+        fullest, in_unit(most.gathered_parameters), std::string(unit.name).c_str(),
+        in_unit(most.prefetched_parameters), in_unit(most.parameters - most.gathered_parameters));
+  }
   if (summary.may_fit) {
     text += format(
         "    may fit: the total of pipeline rank %zu is within %.1f %% of what there is, and "

@@ -137,6 +137,10 @@ void check_batch_fits(StudyDraft& draft, bool resolved) {
                  [&] { resolve_data_parallel(draft); });
   if (!divided) return;
   draft.rule({"cluster", "parallel.data"}, [&] { check_links(draft); });
+  draft.rule({"parallel", "partition", "schedule"}, [&] {
+    resolve_zero(draft);
+    check_zero(draft);
+  });
   draft.rule({"parallel.tensor_overlap", "parallel.tensor", "training.microbatch"},
              [&] { check_tensor_overlap(draft); });
   draft.rule({"model.contrast", "training.microbatch", "partition"},

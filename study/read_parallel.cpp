@@ -52,30 +52,75 @@ void read_tensor(Section& section, ParallelConfig& parallel) {
   parallel.tensor = static_cast<int>(ranks);
 }
 
-void read_zero_stage(const YamlNode& node, ZeroConfig& zero) {
-  zero.stage = static_cast<int>(node.as_integer(0, 3));
-  if (zero.stage > 1) {
-    node.fail("ZeRO " + std::to_string(zero.stage) + " is not in this version, which has 0 and 1");
+void read_units(const YamlNode& node, ZeroConfig& zero) {
+  if (node.is_scalar()) {
+    if (node.as_string() == kLayerUnits) return;
+    node.fail("expected layer, or a list of patterns of modules such as [\"*.layers.*\"], got " +
+              quoted(node.as_string()));
   }
+  node.each_item([&](const YamlNode& item) { zero.units.push_back(item.as_string()); });
+  if (zero.units.empty()) node.fail("expected patterns of modules, got nothing");
 }
 
-/// `zero: 1`, or `zero: {stage: 1, by: shard}`, or by parameter.
+/// Keys that say how a stage divides mean nothing to lower ones.
+void warn_of_unused(const Section& section, Study& study) {
+  constexpr std::string_view kReductions[] = {"reduce", "reduce_dtype"};
+  constexpr std::string_view kGathers[] = {"units", "prefetch", "gathers_in_flight",
+                                           "reshard_after_forward"};
+  const int stage = study.parallel.zero.stage;
+  const auto warn = [&](std::string_view key, int least, const std::string& why) {
+    if (stage < least && section.contains(key))
+      study.warnings.push_back(section.key_path(key) + " is not used: " + why);
+  };
+  const std::string of_stage = "stage " + std::to_string(stage) + " ";
+  for (const std::string_view key : {"by", "replicate"}) warn(key, 1, "stage 0 divides nothing");
+  for (const std::string_view key : kReductions) warn(key, 2, of_stage + "reduces once a step");
+  for (const std::string_view key : kGathers) warn(key, 3, of_stage + "gathers no parameters");
+}
+
+/// `zero: 1`, or `zero: {stage: 3, units: layer}`.
 void read_zero(Section& parallel, ZeroConfig& zero) {
   const auto node = parallel.given("zero");
   if (!node) return;
   if (node->is_scalar()) {
     parallel.study().origins[parallel.key_path("zero.stage")] = origin_of(*node);
-    return read_zero_stage(*node, zero);
+    zero.stage = static_cast<int>(parallel.integer_of(*node, "zero"));
+    return;
   }
   Section section = parallel.child("zero");
-  parallel.draft().attempt([&] { read_zero_stage(section.required("stage"), zero); });
-  if (const auto by = section.given("by")) {
-    zero.by = static_cast<ZeroConfig::By>(read_word(*by, "way to divide", kZeroByWords));
-    if (zero.stage == 0)
-      parallel.study().warnings.emplace_back(
-          "parallel.zero.by is not used: stage 0 divides nothing");
-  }
+  section.read_all(
+      {{"stage",
+        [&] {
+          zero.stage = static_cast<int>(section.integer_of(section.required("stage"), "stage"));
+        }},
+       {"by",
+        [&] {
+          section.read_given("by", [&](const YamlNode& by) {
+            zero.by = static_cast<ZeroConfig::By>(read_word(by, "way to divide", kZeroByWords));
+          });
+        }},
+       {"reduce_dtype",
+        [&] {
+          section.read_given("reduce_dtype", [&](const YamlNode& type) {
+            zero.reduce_dtype =
+                parse_dtype(kReduceTypeWords[read_word(type, "type", kReduceTypeWords)]);
+          });
+        }},
+       {"units", [&] {
+          section.read_given("units", [&](const YamlNode& units) { read_units(units, zero); });
+        }}});
   section.finish();
+  warn_of_unused(section, parallel.study());
+}
+
+/// PyTorch's word for stage 3.
+void read_fsdp(Section& parallel, ZeroConfig& zero) {
+  const auto node = parallel.given("fsdp");
+  if (!node || !node->as_bool()) return;
+  if (parallel.contains("zero"))
+    node->fail("is stage 3 of ZeRO, and parallel.zero says a stage, too; leave one of them out");
+  zero.stage = 3;
+  parallel.study().origins[parallel.key_path("zero.stage")] = origin_of(*node);
 }
 
 void read_buffer(Section& section, Bytes& bytes) {
@@ -131,6 +176,7 @@ void read_parallel(Section& root) {
                     {"context", [&] { read_only_one(section, "context", parallel.context); }},
                     {"expert", [&] { read_only_one(section, "expert", parallel.expert); }},
                     {"zero", [&] { read_zero(section, parallel.zero); }},
+                    {"fsdp", [&] { read_fsdp(section, parallel.zero); }},
                     {"placement",
                      [&] {
                        if (const auto node = section.given("placement"))

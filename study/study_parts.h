@@ -38,6 +38,11 @@ void check_tensor_sizes(const Study& study);
 /// Whether the family is trained on such files, and whether what is said of them is said of such.
 void check_data(const Study& study);
 
+/// What parallel.zero leaves to the plan, once parallel.data is known; and whether the two go
+/// together.
+void resolve_zero(Study& study);
+void check_zero(const Study& study);
+
 /// The devices divided by the degrees, and the global batch by data, microbatch and the rounds of
 /// the schedule. `resolved`: defaults are known.
 void check_batch_fits(StudyDraft& draft, bool resolved);

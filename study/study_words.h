@@ -28,6 +28,10 @@ inline constexpr std::array<std::string_view, 2> kKernelWords = {"cpu", "cuda"};
 inline constexpr std::array<std::string_view, 2> kOptimizerWords = {"adamw", "sgd"};
 inline constexpr IndexedArray<ZeroConfig::By, std::string_view, 2> kZeroByWords = {"shard",
                                                                                    "parameter"};
+inline constexpr IndexedArray<ZeroConfig::Reduce, std::string_view, 2> kZeroReduceWords = {"each",
+                                                                                           "last"};
+inline constexpr std::array<std::string_view, 3> kReduceTypeWords = {"fp32", "bf16", "fp16"};
+inline constexpr std::string_view kLayerUnits = "layer";  // of parallel.zero.units
 inline constexpr IndexedArray<RecomputeConfig::Unit, std::string_view, 2> kRecomputeUnitWords = {
     "layer", "sublayer"};  // of RecomputeConfig::Unit
 inline constexpr IndexedArray<RecomputeConfig::Method, std::string_view, 5> kRecomputeWords = {

@@ -47,6 +47,30 @@ void write_tensor(ResolvedText& out, const ParallelConfig& parallel) {
   out.line("tensor", axes + "}");
 }
 
+/// The keys that the stage has a use for.
+void write_zero(ResolvedText& out, const ZeroConfig& zero) {
+  out.open("zero");
+  out.integer("stage", zero.stage);
+  if (zero.stage > 0) {
+    out.text("by", kZeroByWords[zero.by]);
+    if (zero.replicate > 1) out.integer("replicate", zero.replicate);
+  }
+  if (zero.stage > 1) {
+    out.text("reduce", kZeroReduceWords[zero.reduce]);
+    if (zero.reduce_dtype) out.text("reduce_dtype", to_string(*zero.reduce_dtype));
+  }
+  if (zero.stage > 2) {
+    std::string units;
+    for (const std::string& unit : zero.units)
+      units += (units.empty() ? "[" : ", ") + yaml_text(unit);
+    out.line("units", units.empty() ? std::string(kLayerUnits) : units + "]");
+    out.integer("prefetch", zero.prefetch);
+    out.integer("gathers_in_flight", zero.gathers_in_flight);
+    out.flag("reshard_after_forward", zero.reshard_after_forward);
+  }
+  out.close();
+}
+
 void write_parallel(ResolvedText& out, const Study& study) {
   const ParallelConfig& parallel = study.parallel;
   out.map("parallel", parallel_keys(),
@@ -55,13 +79,7 @@ void write_parallel(ResolvedText& out, const Study& study) {
             [&] {
               if (study.partition.replicas.empty()) out.integer("data", parallel.data);
             }},
-           {"zero",
-            [&] {
-              out.open("zero");
-              out.integer("stage", parallel.zero.stage);
-              if (parallel.zero.stage > 0) out.text("by", kZeroByWords[parallel.zero.by]);
-              out.close();
-            }},
+           {"zero", [&] { write_zero(out, parallel.zero); }},
            {"d2d_buffer", [&] {
               if (parallel.d2d_buffer > 0)
                 out.line("d2d_buffer", std::to_string(parallel.d2d_buffer) + " B");

@@ -28,8 +28,10 @@ std::int64_t ranks_of_layer(const Program& program) {
   for (const Segment& segment : program.segments) {
     if (segment.phase != Phase::kForward) continue;
     for (const ProgramOp& op : segment.ops) {
-      if (is_collective(op.kind) && op.group != kNoIndex)
-        most = std::max(most, group_size(program.mesh, program.groups[op.group].axes));
+      const bool of_layer =
+          is_collective(op.kind) && op.group != kNoIndex &&
+          program.values[op.reads[0].value].memory != MemoryClass::kParameter;  // not a gather
+      if (of_layer) most = std::max(most, group_size(program.mesh, program.groups[op.group].axes));
     }
   }
   return most;

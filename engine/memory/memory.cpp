@@ -16,12 +16,20 @@ void add(MemoryParts& to, const MemoryParts& part) {
   for (const MemoryClass of : to.keys()) to[of] += part[of];
 }
 
+/// Parameters gathered for a while, of which some are not read yet.
+struct GatheredBytes {
+  Bytes all = 0;
+  Bytes unread = 0;
+};
+
 /// What one run of a segment does to the bytes alive.
 struct Profile {
   MemoryParts net{};      // after the last op
   MemoryParts at_peak{};  // at the op after which the total is largest
   Bytes peak = 0;         // sum(at_peak), >= 0: the start counts too
   std::size_t peak_op = 0;
+  GatheredBytes gathered_at_peak;
+  Bytes gathered_net = 0;
 };
 
 class MemoryCounter {
@@ -55,6 +63,7 @@ class MemoryCounter {
     step.after[MemoryClass::kGradient] += fixed_.gradients_per_parameter * parameters_;
     step.at_peak = step.after;
     visit(step);
+    Bytes gathered = 0;
     const auto run = [&](SegmentId id, const std::array<Microbatch, 2>& mb) {
       const Profile& p = profiles_[id];
       step.segment = id;
@@ -62,6 +71,9 @@ class MemoryCounter {
       step.peak_op = p.peak_op;
       step.at_peak = step.after;
       add(step.at_peak, p.at_peak);
+      step.gathered = gathered + p.gathered_at_peak.all;
+      step.prefetched = p.gathered_at_peak.unread;
+      gathered += p.gathered_net;
       if (updates(id)) step.at_peak[MemoryClass::kGradient] += step_copies_;
       add(step.after, p.net);
       visit(step);
@@ -74,6 +86,7 @@ class MemoryCounter {
 
   MemoryPeak count(const RankClass& list) {
     MemoryParts best{};
+    MemoryPeak peak;
     Bytes without_copies = 0;  // the largest total but for what the update adds
     std::string instant;
     follow(list, [&](const MemoryStep& step) {
@@ -84,10 +97,11 @@ class MemoryCounter {
         instant = "start of the step";
       } else if (total > sum(best)) {
         best = step.at_peak;
+        peak.gathered_parameters = step.gathered;
+        peak.prefetched_parameters = step.prefetched;
         instant = op_place(program_, step.segment, step.mb, step.peak_op);
       }
     });
-    MemoryPeak peak;
     peak.total = sum(best);
     peak.parameters = best[MemoryClass::kParameter];
     peak.gradients = best[MemoryClass::kGradient];
@@ -118,6 +132,7 @@ class MemoryCounter {
   /// any other way. Several may, where a microbatch runs one of them: B, or I.
   Profile profile(const Segment& segment) {
     Profile p;
+    GatheredParameters gathered(*this);
     const SegmentId number = profiles_.next();
     const auto first_touch = [&](const Operand& operand) {
       const ValueId root = root_[operand.value];
@@ -129,6 +144,7 @@ class MemoryCounter {
       const Value& v = value(root);
       if (!first_touch(operand) || !in_arena(v)) return;
       p.net[v.memory] += bytes_[root];
+      gathered.take(root);
     };
     for (std::size_t k = 0; k < segment.ops.size(); ++k) {
       const ProgramOp& op = segment.ops[k];
@@ -137,20 +153,59 @@ class MemoryCounter {
           const Value& v = value(operand.value);
           first_touch(operand);
           if (in_arena(v)) p.net[v.memory] -= bytes_[operand.value];
+          gathered.give(operand.value);
         }
         continue;
       }
-      for (const Operand& operand : op.reads) first_touch(operand);
+      for (const Operand& operand : op.reads) {
+        first_touch(operand);
+        gathered.read(root_[operand.value]);
+      }
       for (const Operand& operand : op.accumulates) first_touch(operand);
       for (const Operand& operand : op.writes) born(operand);
       if (sum(p.net) > p.peak) {
         p.peak = sum(p.net);
         p.at_peak = p.net;
         p.peak_op = k;
+        p.gathered_at_peak = gathered.now();
       }
     }
+    p.gathered_net = gathered.now().all;
     return p;
   }
+
+  /// Parameters of the arena, alive within a segment beside those that were when it began.
+  class GatheredParameters {
+   public:
+    explicit GatheredParameters(const MemoryCounter& of) : of_(of) {}
+    void take(ValueId root) {
+      if (!is_gathered(root)) return;
+      now_.all += of_.bytes_[root];
+      now_.unread += of_.bytes_[root];
+      unread_.push_back(root);
+    }
+    void read(ValueId root) {
+      const auto found = std::find(unread_.begin(), unread_.end(), root);
+      if (found == unread_.end()) return;
+      now_.unread -= of_.bytes_[root];
+      unread_.erase(found);
+    }
+    void give(ValueId root) {
+      if (!is_gathered(root)) return;
+      read(root);
+      now_.all -= of_.bytes_[root];
+    }
+    const GatheredBytes& now() const { return now_; }
+
+   private:
+    bool is_gathered(ValueId root) const {
+      const Value& v = of_.value(root);
+      return v.memory == MemoryClass::kParameter && of_.in_arena(v);
+    }
+    const MemoryCounter& of_;
+    GatheredBytes now_;
+    std::vector<ValueId> unread_;
+  };
 
   /// Persistent values and pools of the rank that runs this list, whatever the call; of its
   /// replicas the one that owns most (owners.h). Marks, not sets: a pipeline may have as many lists

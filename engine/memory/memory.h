@@ -26,6 +26,9 @@ namespace trainyard {
 struct MemoryPeak {
   Bytes total = 0;
   Bytes parameters = 0;
+  // ZeRO-3's, among the parameters: those gathered, and of these what no op has read yet.
+  Bytes gathered_parameters = 0;
+  Bytes prefetched_parameters = 0;
   Bytes gradients = 0;
   Bytes optimizer_state = 0;  // fp32 master weights and moments
   Bytes activations = 0;
@@ -71,6 +74,9 @@ struct MemoryStep {
   std::size_t peak_op = 0;                  // after its writes the total is largest
   MemoryParts at_peak{};                    // the total is at least that of the step before
   MemoryParts after{};
+  // What of the parameters at the peak is gathered, and what of that is read later.
+  Bytes gathered = 0;
+  Bytes prefetched = 0;
 };
 
 /// Visits the steps of every list of Program::body, one list after the other, in issue order.

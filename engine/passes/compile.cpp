@@ -9,6 +9,7 @@
 #include "engine/passes/apply_sharding.h"
 #include "engine/passes/buffer_transfers.h"
 #include "engine/passes/differentiate.h"
+#include "engine/passes/gather_units.h"
 #include "engine/passes/half_order.h"
 #include "engine/passes/host_waits.h"
 #include "engine/passes/instantiate.h"
@@ -16,6 +17,7 @@
 #include "engine/passes/offload.h"
 #include "engine/passes/pair_segments.h"
 #include "engine/passes/pass.h"
+#include "engine/passes/pass_inputs.h"
 #include "engine/passes/pass_watch.h"
 #include "engine/passes/plan_given.h"
 #include "engine/passes/plan_megatron.h"
@@ -137,31 +139,6 @@ constexpr std::tuple kTrainingPasses = {
             const Numbered<bool>& at_once) { offload_checkpoints(training, config, at_once); },
          find_training_violation}};
 
-/// What segments know of a stage.
-Numbered<StageForm> forms_of_segments(const PassSource& of) {
-  Numbered<StageForm> forms = of.forms;
-  for (StageForm& form : forms) form.at_once = false;  // the training graph has it
-  return forms;
-}
-
-/// What segments know of the degrees: of data whether there are several, for size_buckets() has the
-/// rest of it, unless each replica owns other parameters.
-ParallelConfig parallel_of_segments(const PassSource& of) {
-  ParallelConfig parallel = of.plan.parallel;
-  if (of.links.empty()) parallel.d2d_buffer = 0;
-  if (!owns_parameters(parallel)) parallel.data = std::min(parallel.data, 2);
-  parallel.placement = ParallelConfig{}.placement;
-  return parallel;
-}
-
-/// What segments know of the training: of the batch the sizes of microbatches.
-TrainingConfig training_of_segments(const PassSource& of) {
-  TrainingConfig training = of.plan.training;
-  training.global_batch = 0;
-  training.microbatches = microbatch_sizes(training);
-  return training;
-}
-
 /// Segments of a Program, of which lower() makes lists of calls.
 constexpr std::tuple kDraftPasses = {
     Pass{"instantiate", always,
@@ -205,6 +182,15 @@ constexpr std::tuple kDraftPasses = {
          },
          [](const PassSource&) { return std::tuple(); },
          [](ProgramDraft& draft, const PassContext&) { add_host_waits(draft); },
+         find_draft_violation},
+    Pass{"units",
+         [](const PassSource& of) {
+           return shards_state(of.plan.parallel) && of.plan.parallel.zero.stage >= 2;
+         },
+         [](const PassSource& of) { return std::tuple(parallel_of_segments(of)); },
+         [](ProgramDraft& draft, const PassContext& with, const ParallelConfig& parallel) {
+           return gather_units(draft, with.trainings.front(), parallel);
+         },
          find_draft_violation},
     Pass{"step", always,
          [](const PassSource& of) {
@@ -347,6 +333,7 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Program
   source.pairs = stage_pairs(log.schedule, size_of_microbatches(plan.training));
 
   if (auto reason = replica_obstacle(plan, !source.pairs.empty())) return reason;
+  if (auto reason = gather_obstacle(plan, !source.pairs.empty())) return reason;
   if (auto reason = make_trainings(model, source, options, watch)) return reason;
   if (auto reason = transfer_obstacle(plan, trainings)) return reason;
   log.kept = source.kept;

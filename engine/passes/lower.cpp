@@ -93,6 +93,7 @@ class Lowering {
     for (std::int32_t stage = 0; stage < draft_.num_stages; ++stage) {
       if (schedule_.rank_of(stage) == rank) add(step_.zero[stage], -1);
     }
+    add(step_.gather[rank], -1);
     const BucketCalls bucket_calls = find_bucket_calls(of_class);
     const CallsAt turn_frees = find_turn_frees(of_class, transfers);
     const CallsAt loads = find_loads(of_class);

@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/partition/parameter_owners.h"
+#include "engine/passes/bucket_values.h"
 #include "engine/passes/plan_mesh.h"
 
 namespace trainyard {
@@ -30,19 +31,20 @@ class BucketPlanner {
         grad_dtype_(grad_dtype),
         program_(program),
         tensor_axes_(program.groups[kTensorGroup].axes),
-        data_axes_(program.groups[kDataGroup].axes) {}
+        sharded_(shards_state(parallel)) {}
 
   BucketPlan run() {
     find_users();
     if (owns_parameters(parallel_)) find_owners();
+    if (shards_parameters(parallel_)) unit_ = find_gathered_units(training_, parallel_.zero.units);
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) fill_stage(stage);
     plan_.of_stage.resize(training_.num_stages);
     plan_.of_rank.resize(parallel_.pipeline);
     for (std::size_t i = 0; i < plan_.buckets.size(); ++i) {
       plan_.of_stage[plan_.buckets[i].stage].push_back(i);
       plan_.of_rank[plan_.buckets[i].rank].push_back(i);
-      add_values(i);
     }
+    add_bucket_values(training_, parallel_, config_, grad_dtype_, program_, plan_);
     return std::move(plan_);
   }
 
@@ -55,13 +57,18 @@ class BucketPlanner {
   void find_users() {
     by_stage_.resize(training_.num_stages);
     ranks_.resize(training_.graph.parameters.size());
+    again_.resize(training_.graph.parameters.size(), false);
     for (const Instruction& op : training_.forward) {
       for (TensorId read : op.reads) {
         if (tensor(read).role != TensorRole::kParameter) continue;
         const ParameterId index = tensor(read).parameter;
         const std::int32_t rank = rank_of(op.stage);
         auto& ranks = ranks_[index];
-        if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) continue;
+        if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) {
+          const auto& first = by_stage_[op.stage];
+          if (std::find(first.begin(), first.end(), index) == first.end()) again_[index] = true;
+          continue;
+        }
         by_stage_[op.stage].push_back(index);
         ranks.push_back(rank);
       }
@@ -107,7 +114,8 @@ class BucketPlanner {
 
   void fill_stage(std::int32_t stage) {
     // Parameters that are treated alike share buckets; the latest in the forward comes first.
-    using Key = std::tuple<std::vector<std::int32_t>, AxisSet, AxisSet, std::int32_t, float>;
+    using Key = std::tuple<std::vector<std::int32_t>, AxisSet, AxisSet, std::int32_t, std::int32_t,
+                           bool, float>;
     std::map<Key, std::size_t> open;
     auto& users = by_stage_[stage];
     for (auto it = users.rbegin(); it != users.rend(); ++it) {
@@ -118,11 +126,16 @@ class BucketPlanner {
       const AxisSet replicated = replicated_over(tensor(p.tensor).spec);
       const auto partial = static_cast<AxisSet>(spec(p.used).entered & set_of(tensor_axes_));
       const std::int32_t owner = owner_.empty() ? -1 : owner_[*it];
-      const Key key{tied, replicated, partial, owner, p.momentum};
+      const std::int32_t unit = unit_.empty() || p.momentum > 0 ? kNoUnit : unit_[*it];
+      // Weight halves of several stages come in any order: none of them knows that it is the last.
+      const bool each = sharded_ && parallel_.zero.reduces_each() && p.momentum == 0 &&
+                        !(again_[*it] && any_splits(forms_));
+      const Key key{tied, replicated, partial, owner, unit, each, p.momentum};
       const std::int64_t elements = num_elements(tensor(p.tensor).shape);
       const auto known = open.find(key);
       if (known == open.end() ||
-          plan_.buckets[known->second].filled + elements > config_.bucket_elements) {
+          (unit == kNoUnit &&
+           plan_.buckets[known->second].filled + elements > config_.bucket_elements)) {
         Bucket bucket;
         bucket.stage = stage;
         bucket.rank = rank_of(stage);
@@ -131,6 +144,9 @@ class BucketPlanner {
         bucket.tied = tied;
         bucket.owner = owner;
         bucket.momentum = p.momentum;
+        bucket.unit = unit;
+        bucket.kept = unit == kRootUnit || !parallel_.zero.reshard_after_forward;
+        bucket.reduced_each = each;
         open[key] = plan_.buckets.size();
         plan_.buckets.push_back(std::move(bucket));
       }
@@ -140,122 +156,11 @@ class BucketPlanner {
     }
   }
 
-  ValueId add_value(Value value) { return program_.values.add(std::move(value)); }
-
   const TensorSpec& spec(SpecId id) const { return training_.graph.specs[id]; }
   AxisSet replicated_over(SpecId stored) const {
     AxisSet axes = set_of(tensor_axes_);
     for (const DimSplit& dim : spec(stored).dims) axes = static_cast<AxisSet>(axes & ~axes_in(dim));
     return axes;
-  }
-
-  /// A buffer's one dim, of which a rank has the parameters that it holds, or its shard of them.
-  TensorSpec flat_spec(const Bucket& bucket, bool sharded) const {
-    TensorSpec out = replicated_spec(1);
-    Axes& axes = out.dims[0].parts[0].axes;
-    for (const AxisId axis : tensor_axes_) {
-      if (!has(bucket.replicated, axis)) axes.push_back(axis);
-    }
-    if (sharded) axes.insert(axes.end(), data_axes_.begin(), data_axes_.end());
-    return out;
-  }
-  TensorSpec gradient_spec(const Bucket& bucket) const {
-    TensorSpec out = flat_spec(bucket, false);
-    out.partial = static_cast<AxisSet>(set_of(data_axes_) | bucket.partial);
-    return out;
-  }
-  /// What only the owner has.
-  TensorSpec owned_spec(const Bucket& bucket) const {
-    TensorSpec out = flat_spec(bucket, false);
-    check(data_axes_.size() == 1, "owners are told apart by one axis");
-    out.held.push_back({data_axes_.front(), bucket.owner});
-    return out;
-  }
-
-  ValueId buffer(const std::string& name, DType dtype, Scope scope, MemoryClass memory,
-                 const TensorSpec& spec) {
-    Value value;
-    value.name = name;
-    value.dtype = dtype;
-    value.scope = scope;
-    value.memory = memory;
-    value.spec = add_spec(program_, spec);
-    return add_value(std::move(value));
-  }
-
-  ValueId own_shard(const std::string& name, ValueId of, const Bucket& bucket) {
-    Value value = program_.values[of];
-    value.name = name;
-    value.spec = add_spec(program_, flat_spec(bucket, true));
-    value.alias = Alias{of, 0, kDataGroup};
-    return add_value(std::move(value));
-  }
-
-  ValueId owned_view(const std::string& name, ValueId of, const Bucket& bucket) {
-    Value value = program_.values[of];
-    value.name = name;
-    value.spec = add_spec(program_, owned_spec(bucket));
-    value.alias = Alias{of, 0, kNoIndex};
-    value.owner = static_cast<std::int16_t>(bucket.owner);
-    return add_value(std::move(value));
-  }
-
-  void add_values(std::size_t index) {
-    Bucket& bucket = plan_.buckets[index];
-    const bool zero = shards_state(parallel_);
-    const std::string name = "b" + std::to_string(index);
-    const bool half = config_.precision == DType::kFp16 || config_.precision == DType::kBf16;
-    const DType state = config_.precision == DType::kFp64 ? DType::kFp64 : DType::kFp32;
-
-    bucket.parameter = buffer(name + ".param", config_.precision, Scope::kPersistent,
-                              MemoryClass::kParameter, flat_spec(bucket, false));
-    bucket.gradient = buffer(name + ".grad", grad_dtype_, Scope::kStep, MemoryClass::kGradient,
-                             gradient_spec(bucket));
-    bucket.whole = {bucket.parameter, bucket.gradient};
-    if (zero) {
-      bucket.parameter_shard = own_shard(name + ".param_shard", bucket.parameter, bucket);
-      bucket.gradient_shard = own_shard(name + ".grad_shard", bucket.gradient, bucket);
-      bucket.shards = {bucket.parameter_shard, bucket.gradient_shard};
-    }
-    if (bucket.owner >= 0) {
-      bucket.parameter_shard = owned_view(name + ".param_own", bucket.parameter, bucket);
-      bucket.whole.push_back(bucket.parameter_shard);
-    }
-    const auto state_buffer = [&](const std::string& suffix) {
-      const ValueId id =
-          buffer(name + suffix, state, Scope::kPersistent, MemoryClass::kOptimizerState,
-                 bucket.owner >= 0 ? owned_spec(bucket) : flat_spec(bucket, zero));
-      program_.values[id].owner = static_cast<std::int16_t>(bucket.owner);
-      (zero ? bucket.shards : bucket.whole).push_back(id);
-      return id;
-    };
-    if (half) bucket.master = state_buffer(".master");
-    if (config_.optimizer == Optimizer::kAdamW && bucket.momentum == 0) {
-      bucket.first_moment = state_buffer(".exp_avg");
-      bucket.second_moment = state_buffer(".exp_avg_sq");
-    }
-    std::int64_t offset = 0;
-    for (const ParameterId p : bucket.parameters) {
-      const TensorId weight = parameter(p).tensor;
-      const TensorId gradient = training_.parameter_gradient[p];
-      const bool replica = !bucket.tied.empty() && bucket.tied.front() != bucket.rank;
-      const std::string suffix = replica ? "@" + std::to_string(bucket.stage) : "";
-      add_view(weight, bucket, bucket.parameter, offset, suffix);
-      add_view(gradient, bucket, bucket.gradient, offset, suffix);
-      offset += num_elements(tensor(weight).shape);
-    }
-  }
-
-  void add_view(TensorId id, const Bucket& bucket, ValueId in, std::int64_t offset,
-                const std::string& suffix) {
-    const Tensor& t = tensor(id);
-    Value value = program_.values[in];
-    value.name = t.name + suffix;
-    value.dims.clear();
-    for (std::int64_t extent : t.shape) value.dims.push_back({extent, extent, -1});
-    value.spec = add_spec(program_, spec(t.spec));
-    value.alias = Alias{in, offset, kNoIndex};
-    plan_.place(id, bucket.rank, add_value(std::move(value)));
   }
 
   const TrainingGraph& training_;
@@ -264,13 +169,16 @@ class BucketPlanner {
   const TrainingConfig& config_;
   DType grad_dtype_;
   Program& program_;
-  Axes tensor_axes_, data_axes_;
+  Axes tensor_axes_;
+  bool sharded_;
   BucketPlan plan_;
   Indexed<std::int32_t, std::vector<ParameterId>> by_stage_;  // parameters that the stage keeps
   Indexed<ParameterId, boost::container::small_vector<std::int32_t, 2>>
       ranks_;                                     // pipeline ranks that use it
+  Indexed<ParameterId, bool> again_;              // a further stage of a rank uses it, too
   std::map<ParameterId, std::size_t> first_use_;  // of tied ones: a place in their order
   Indexed<ParameterId, std::int32_t> owner_;      // empty: they have none
+  Indexed<ParameterId, std::int32_t> unit_;       // that it is gathered with; empty: none is
 };
 
 }  // namespace
@@ -291,8 +199,12 @@ ValueId BucketPlan::value(TensorId tensor, std::int32_t rank) const {
 }
 
 bool shards_state(const ParallelConfig& parallel) {
-  return parallel.zero.stage >= 1 && parallel.data > 1 &&
+  return parallel.zero.stage >= 1 && parallel.shards() > 1 &&
          parallel.zero.by == ZeroConfig::By::kShard;
+}
+
+bool shards_parameters(const ParallelConfig& parallel) {
+  return shards_state(parallel) && parallel.zero.stage >= 3;
 }
 
 bool owns_parameters(const ParallelConfig& parallel) {
@@ -308,11 +220,14 @@ BucketPlan plan_buckets(const TrainingGraph& training, const Numbered<StageForm>
 
 void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& program) {
   for (Bucket& bucket : plan.buckets) {
-    const std::int64_t parts = shards_state(parallel) ? parallel.replicas_at(bucket.rank) : 1;
+    const auto shards_at = [&](std::int32_t rank) {
+      return parallel.replicas_at(rank) / parallel.zero.replicate;
+    };
+    const std::int64_t parts = shards_state(parallel) ? shards_at(bucket.rank) : 1;
     // Ranks that share weights reduce buckets of one length, whatever their replicas.
     std::int64_t whole = parts;
     for (const std::int32_t rank : bucket.tied)
-      whole = shards_state(parallel) ? std::lcm(whole, parallel.replicas_at(rank)) : 1;
+      whole = shards_state(parallel) ? std::lcm(whole, shards_at(rank)) : 1;
     bucket.elements = (bucket.filled + whole - 1) / whole * whole;
     const auto resize = [&](ValueId id, std::int64_t extent) {
       program.values[id].dims = one_dim(extent);

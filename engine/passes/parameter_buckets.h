@@ -3,7 +3,8 @@
 // A bucket is one contiguous gradient buffer (and one of parameters, master weights, moments) for
 // parameters of one stage that are treated alike: reduced over the same ranks, counted alike in the
 // gradient norm, of one owner. Single parameters are views into it. Buckets fill in backward order
-// up to training.bucket_elements, so that the first is complete early in the last backward.
+// up to training.bucket_elements, so that the first is complete early in the last backward; under
+// ZeRO-3 a bucket is what a unit has of its kind (gathered_units.h), whatever its size.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 
 #include "engine/cost/software_profile.h"
 #include "engine/passes/differentiate.h"
+#include "engine/passes/gathered_units.h"
 #include "engine/plan/plan.h"
 #include "engine/program/program.h"
 #include "engine/schedule/stage_form.h"
@@ -24,18 +26,24 @@ struct Bucket {
   std::int32_t rank = 0;                // along pp
   std::vector<ParameterId> parameters;  // in storage order
   std::int64_t filled = 0;              // elements of the parameters
-  std::int64_t elements =
-      0;  // the same, padded to a multiple of the data-parallel degree under ZeRO-1
-  AxisSet replicated = 0;  // tensor axes along which all ranks hold it alike
-  AxisSet partial = 0;     // tensor axes along which each rank has a summand of the gradient
+  std::int64_t elements = 0;  // the same, padded to a multiple of the ranks that divide it
+  AxisSet replicated = 0;     // tensor axes along which all ranks hold it alike
+  AxisSet partial = 0;        // tensor axes along which each rank has a summand of the gradient
   std::vector<std::int32_t> tied;  // pipeline ranks that share these weights; empty: only this one
   std::int32_t owner =
       -1;              // along dp: who has the state of all of it (ZeRO-1 by parameter); -1: nobody
   float momentum = 0;  // of running averages, as Parameter has it; 0: of weights
+  std::int32_t unit = kNoUnit;  // that it is gathered with; kNoUnit: it is always there
+  bool kept = false;            // gathered once for forward and backward
+  bool reduced_each = false;    // in each microbatch, into the shard in which gradients add up
   // Values; none: does not exist under this precision, optimizer or ZeRO stage.
   ValueId gradient = kNoIndex, gradient_shard = kNoIndex;
   ValueId parameter = kNoIndex, parameter_shard = kNoIndex;
+  // With reduced_each, of one microbatch: the shard summed over the ranks that divide the bucket,
+  // and over all replicas. One value where those are the same ranks.
+  ValueId gradient_part = kNoIndex, gradient_sum = kNoIndex;
   ValueId master = kNoIndex, first_moment = kNoIndex, second_moment = kNoIndex;
+  bool is_gathered() const { return unit != kNoUnit; }
   std::vector<ValueId> whole,
       shards;  // values as long as the bucket, or as a data-parallel rank's part of it
 };
@@ -55,9 +63,10 @@ class BucketPlan {
   std::map<std::pair<TensorId, std::int32_t>, ValueId> on_further_ranks_;  // shared weights
 };
 
-/// ZeRO-1 by shard: each data-parallel rank keeps the optimizer's state of its shard of every
-/// bucket.
+/// ZeRO by shard: each data-parallel rank keeps the optimizer's state of its shard of every bucket.
 bool shards_state(const ParallelConfig& parallel);
+/// ZeRO-3: of the parameters, too.
+bool shards_parameters(const ParallelConfig& parallel);
 
 /// ZeRO-1 by parameter: each data-parallel rank keeps the state of buckets of its own. On every
 /// pipeline rank balanced_owners() divides the parameters by their local sizes; a parameter that

@@ -31,7 +31,15 @@ DeviceMesh mesh_of(const ParallelConfig& parallel) {
       mesh.axes.push_back({name, size, stages});
   };
   add("pp", parallel.pipeline, true);
-  add("dp", parallel.data, false);
+  const auto data = static_cast<AxisId>(mesh.num_axes());
+  const bool in_groups = parallel.zero.replicate > 1 && parallel.shards() > 1;
+  if (in_groups) {
+    add("dp0", parallel.zero.replicate, false);
+    add("dp1", parallel.shards(), false);
+    mesh.names.emplace_back("dp", Axes{data, static_cast<AxisId>(data + 1)});
+  } else {
+    add("dp", parallel.data, false);
+  }
   if (!parallel.replicas.empty())
     mesh.axes.back().sizes.assign(parallel.replicas.begin(), parallel.replicas.end());
   add("cp", parallel.context, false);
@@ -80,16 +88,34 @@ TransferId transfer_by(Program& program, std::int32_t offset, const ReplicaPairs
   return known != transfers.end() ? TransferId(known - transfers.begin()) : transfers.add(wanted);
 }
 
+ParallelConfig with_few_replicas(ParallelConfig parallel) {
+  const int shards = std::min<int>(parallel.shards(), kLateRanks);
+  parallel.zero.replicate = std::min<int>(parallel.zero.replicate, kLateRanks);
+  parallel.data = shards * parallel.zero.replicate;
+  return parallel;
+}
+
 DeviceMesh graph_mesh_of(const ParallelConfig& parallel) {
-  ParallelConfig few = parallel;
+  ParallelConfig few = with_few_replicas(parallel);
   few.pipeline = std::min<int>(few.pipeline, kLateRanks);
-  few.data = std::min<int>(few.data, kLateRanks);
   DeviceMesh mesh = mesh_of(few);
   for (MeshAxis& axis : mesh.axes) axis.sizes.clear();
   return mesh;
 }
 
 Axes data_axes(const DeviceMesh& mesh) { return find_axes(mesh, "dp").value_or(Axes{}); }
+
+GroupId shard_group(Program& program, const ParallelConfig& parallel) {
+  Axes axes = program.groups[kDataGroup].axes;
+  if (parallel.zero.replicate > 1 && axes.size() > 1) axes.erase(axes.begin());
+  return group_over(program, axes);
+}
+
+GroupId replicate_group(Program& program, const ParallelConfig& parallel) {
+  const Axes& axes = program.groups[kDataGroup].axes;
+  if (parallel.zero.replicate == 1 || axes.size() < 2) return kNoIndex;
+  return group_over(program, {axes.front()});
+}
 
 ScatterGather scatter_gather_of(const ParallelConfig& parallel) {
   if (!parallel.scatter_gather) return {};

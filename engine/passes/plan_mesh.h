@@ -14,12 +14,16 @@
 
 namespace trainyard {
 
-/// Axes pp (the stages), dp, cp and tp, of those that have more than one rank.
+/// Axes pp (the stages), dp, cp and tp, of those that have more than one rank. Where groups of
+/// replicas each divide what ZeRO divides, dp is dp0, which tells the groups apart, and dp1.
 DeviceMesh mesh_of(const ParallelConfig& parallel);
 
 /// The same as graphs see it: their specs depend on which axes there are, not on how many ranks the
 /// late ones and the stages have.
 DeviceMesh graph_mesh_of(const ParallelConfig& parallel);
+
+/// The same plan with no more replicas, and groups of them, than graphs and segments tell apart.
+ParallelConfig with_few_replicas(ParallelConfig parallel);
 
 /// The axes of a plan's mesh along which replicas differ.
 Axes data_axes(const DeviceMesh& mesh);
@@ -50,6 +54,10 @@ inline constexpr GroupId kDataGroup = GroupId(1);
 /// The group over these axes, made where there is none yet; named as the mesh names the list
 /// ("tp"), else by its axes ("tp1.tp0").
 GroupId group_over(Program& program, const Axes& axes);
+/// The replicas that divide what ZeRO divides, and those that have the same part of it; none: there
+/// is one such group.
+GroupId shard_group(Program& program, const ParallelConfig& parallel);
+GroupId replicate_group(Program& program, const ParallelConfig& parallel);
 inline constexpr TransferId kToNext = TransferId(0);
 inline constexpr TransferId kToPrevious = TransferId(1);
 /// To the pipeline rank so much higher, made where there is none yet. `pairs`: Transfer::pairs.

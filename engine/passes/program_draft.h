@@ -79,7 +79,8 @@ struct BucketSegments {
 };
 
 struct StepSegments {
-  Numbered<SegmentId> zero;             // [stage]; none: nothing is zeroed at the begin
+  Numbered<SegmentId> zero;    // [stage]; none: nothing is zeroed at the begin
+  Numbered<SegmentId> gather;  // [pipeline rank]: what stays gathered for the step; or none
   std::vector<BucketSegments> buckets;  // [bucket]
   Numbered<SegmentId> loss;             // [pipeline rank]: reduces the reported loss; or none
   Numbered<SegmentId> norm;             // [pipeline rank]; none: no clipping, no overflow check

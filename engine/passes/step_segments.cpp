@@ -5,6 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "engine/passes/plan_mesh.h"
+#include "engine/passes/step_reductions.h"
+
 namespace trainyard {
 
 namespace {
@@ -16,16 +19,20 @@ class StepBuilder {
       : draft_(draft),
         parallel_(parallel),
         config_(config),
-        software_(software) {}
+        software_(software),
+        shards_(shard_group(draft.program, parallel)) {}
 
   StepSegments run() {
     const std::int32_t stages = draft_.num_stages;
     for (std::int32_t stage = 0; stage < stages; ++stage) out_.zero.push_back(add_zero(stage));
     out_.buckets.resize(draft_.plan.buckets.size());
-    for (std::size_t i = 0; i < out_.buckets.size(); ++i) add_reductions(i);
+    StepReductions reductions(draft_, parallel_);
+    for (std::size_t i = 0; i < out_.buckets.size(); ++i)
+      reduced_.push_back(reductions.add(i, out_.buckets[i]));
     find_completion();
     add_norm_group();
     for (std::int32_t rank = 0; rank < draft_.num_ranks; ++rank) {
+      out_.gather.push_back(add_gather(rank));
       out_.loss.push_back(add_loss(rank));
       out_.norm.push_back(add_norm(rank));
       out_.update.push_back(add_update(rank));
@@ -36,41 +43,11 @@ class StepBuilder {
  private:
   Program& program() { return draft_.program; }
   bool shards_state() const { return trainyard::shards_state(parallel_); }
+  bool unlike() const { return !parallel_.replicas.empty(); }
 
   SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase,
                         std::vector<ProgramOp> ops) {
     return add_step_segment(program(), stage, name, phase, std::move(ops));
-  }
-
-  ProgramOp collective(OpKind kind, GroupId group, StreamId stream, ValueId read, ValueId write) {
-    ProgramOp op;
-    op.kind = kind;
-    op.group = group;
-    op.stream = stream;
-    op.reads.push_back({read, 0});
-    op.writes.push_back({write, 0});
-    return op;
-  }
-
-  /// A value in the storage of `of`: what an in-place collective over `group` leaves there, where
-  /// `of` has summands along its axes.
-  ValueId in_place(ValueId of, const std::string& suffix, GroupId group) {
-    Value value = program().values[of];
-    value.name += suffix;
-    TensorSpec spec = spec_of(program(), value);
-    spec.partial = static_cast<AxisSet>(spec.partial & ~set_of(program().groups[group].axes));
-    value.spec = add_spec(program(), spec);
-    value.alias = Alias{of, 0, kNoIndex};
-    program().values.push_back(std::move(value));
-    return ValueId(program().values.size() - 1);
-  }
-
-  /// The same in a bucket's gradient, or in the rank's shard of it.
-  ValueId in_bucket(Bucket& bucket, ValueId of, const std::string& suffix, GroupId group,
-                    bool sharded) {
-    const ValueId id = in_place(of, suffix, group);
-    (sharded ? bucket.shards : bucket.whole).push_back(id);
-    return id;
   }
 
   /// A value of one element, of which each rank of `group` has a summand.
@@ -90,13 +67,31 @@ class StepBuilder {
     return ValueId(program().values.size() - 1);
   }
 
+  /// Units that several microbatches have gathered at once are so for the whole step.
+  bool is_gathered_once(const Bucket& bucket) {
+    return program().values[bucket.parameter].scope == Scope::kStep;
+  }
+  SegmentId add_gather(std::int32_t rank) {
+    std::vector<ProgramOp> ops;
+    const auto& own = draft_.plan.of_rank[rank];
+    // Buckets stand in the order of the backward.
+    for (auto i = own.rbegin(); i != own.rend(); ++i) {
+      const Bucket& bucket = draft_.plan.buckets[*i];
+      if (!is_gathered_once(bucket)) continue;
+      ops.push_back(collective_op(OpKind::kAllGather, shards_, StreamId::kDp,
+                                  bucket.parameter_shard, bucket.parameter));
+    }
+    if (ops.empty()) return kNoIndex;
+    return add_segment(rank, "GATHER", Phase::kPrepare, std::move(ops));
+  }
+
   bool last_rank(std::int32_t rank) const { return rank == draft_.forms.back().rank; }
 
   SegmentId add_zero(std::int32_t stage) {
     ProgramOp zero;
     zero.kind = OpKind::kZero;
     for (const std::size_t i : draft_.plan.of_stage[stage]) {
-      zero.writes.push_back({draft_.plan.buckets[i].gradient, 0});
+      zero.writes.push_back({accumulated_gradient(draft_.plan.buckets[i]), 0});
     }
     if (stage + 1 == draft_.num_stages && draft_.loss != kNoIndex) {
       zero.writes.push_back({draft_.loss, 0});
@@ -104,82 +99,6 @@ class StepBuilder {
     std::vector<ProgramOp> ops;
     if (!zero.writes.empty()) ops.push_back(std::move(zero));
     return add_segment(stage, "ZERO", Phase::kPrepare, std::move(ops));
-  }
-
-  void add_reductions(std::size_t index) {
-    Bucket& bucket = draft_.plan.buckets[index];
-    BucketSegments& segments = out_.buckets[index];
-    const std::string suffix = "." + std::to_string(index);
-    ValueId gradient = bucket.gradient;
-    if (bucket.partial != 0) {
-      const GroupId group = group_over(program(), axes_of(bucket.partial));
-      const ValueId sum = in_bucket(bucket, gradient, ".tp_sum", group, false);
-      segments.reduce_tensor =
-          add_segment(bucket.stage, "REDUCE_TP" + suffix, Phase::kCommunicate,
-                      {collective(OpKind::kAllReduce, group, StreamId::kTp, gradient, sum)});
-      gradient = sum;
-    }
-    if (!bucket.tied.empty() && unlike()) return reduce_unlike_tied(index, gradient);
-    if (parallel_.data > 1) {
-      const bool scatter = shards_state();
-      const ValueId sum = in_bucket(bucket, scatter ? bucket.gradient_shard : gradient, ".dp_sum",
-                                    kDataGroup, scatter);
-      if (bucket.owner >= 0) {
-        program().values[sum].owner = static_cast<std::int16_t>(bucket.owner);
-        program().values[sum].spec = program().values[bucket.parameter_shard].spec;
-      }
-      const OpKind kind = scatter             ? OpKind::kReduceScatter
-                          : bucket.owner >= 0 ? OpKind::kReduce
-                                              : OpKind::kAllReduce;
-      segments.reduce = add_segment(bucket.stage, "REDUCE_GRAD" + suffix, Phase::kCommunicate,
-                                    {collective(kind, kDataGroup, StreamId::kDp, gradient, sum)});
-      gradient = sum;
-    }
-    if (!bucket.tied.empty()) {
-      const GroupId group = tied_group(bucket.tied);
-      const ValueId sum = in_bucket(bucket, gradient, ".tied_sum", group, shards_state());
-      segments.reduce_tied =
-          add_segment(bucket.stage, "REDUCE_TIED" + suffix, Phase::kCommunicate,
-                      {collective(OpKind::kAllReduce, group, StreamId::kNorm, gradient, sum)});
-      gradient = sum;
-    }
-    reduced_.push_back(gradient);
-  }
-
-  bool unlike() const { return !parallel_.replicas.empty(); }
-
-  /// Replicas of unlike numbers have no partner each at the other pipeline ranks: all that share
-  /// the weights add up what each has, and with ZeRO-1 each takes its shard.
-  void reduce_unlike_tied(std::size_t index, ValueId gradient) {
-    Bucket& bucket = draft_.plan.buckets[index];
-    const GroupId group = tied_group(bucket.tied);
-    const ValueId sum = in_bucket(bucket, gradient, ".tied_sum", group, false);
-    out_.buckets[index].reduce_tied =
-        add_segment(bucket.stage, "REDUCE_TIED." + std::to_string(index), Phase::kCommunicate,
-                    {collective(OpKind::kAllReduce, group, StreamId::kNorm, gradient, sum)});
-    if (!shards_state()) {
-      reduced_.push_back(sum);
-      return;
-    }
-    Value shard = program().values[bucket.gradient_shard];
-    shard.name = program().values[sum].name + "_shard";
-    shard.alias = Alias{sum, 0, kDataGroup};
-    bucket.shards.push_back(program().values.add(std::move(shard)));
-    reduced_.push_back(bucket.shards.back());
-  }
-
-  GroupId tied_group(const std::vector<std::int32_t>& members) {
-    const auto known = tied_.find(members);
-    if (known != tied_.end()) return known->second;
-    Axes axes = {stage_axis(program().mesh)};
-    if (unlike()) {
-      const Axes& data = program().groups[kDataGroup].axes;
-      axes.insert(axes.end(), data.begin(), data.end());
-    }
-    program().groups.push_back({"tied" + std::to_string(tied_.size()), axes, members});
-    const auto id = GroupId(program().groups.size() - 1);
-    tied_.emplace(members, id);
-    return id;
   }
 
   /// Behind which op each segment of the backward has added to a bucket all that it does.
@@ -222,8 +141,11 @@ class StepBuilder {
     Axes axes;
     const auto add = [&](const Axes& more) { axes.insert(axes.end(), more.begin(), more.end()); };
     if (const AxisId stages = stage_axis(program().mesh); stages != kNoAxis) axes.push_back(stages);
-    if (shards_state() || owns_parameters(parallel_) || unlike())
+    if (owns_parameters(parallel_) || unlike()) {
       add(program().groups[kDataGroup].axes);
+    } else if (shards_state()) {
+      add(program().groups[shards_].axes);
+    }
     add(program().groups[kTensorGroup].axes);
     program().groups.push_back({"norm", axes, {}});
     norm_group_ = GroupId(program().groups.size() - 1);
@@ -237,13 +159,13 @@ class StepBuilder {
     const AxisSet partial = spec_of(program(), program().values[loss]).partial;
     if (const Axes axes = axes_of(static_cast<AxisSet>(partial & set_of(tensor))); !axes.empty()) {
       const GroupId group = group_over(program(), axes);
-      const ValueId sum = in_place(loss, ".tp_sum", group);
-      ops.push_back(collective(OpKind::kAllReduce, group, StreamId::kNorm, loss, sum));
+      const ValueId sum = add_in_place(program(), loss, ".tp_sum", group);
+      ops.push_back(collective_op(OpKind::kAllReduce, group, StreamId::kNorm, loss, sum));
       loss = sum;
     }
     if (parallel_.data > 1) {
-      const ValueId sum = in_place(loss, ".dp_sum", kDataGroup);
-      ops.push_back(collective(OpKind::kAllReduce, kDataGroup, StreamId::kNorm, loss, sum));
+      const ValueId sum = add_in_place(program(), loss, ".dp_sum", kDataGroup);
+      ops.push_back(collective_op(OpKind::kAllReduce, kDataGroup, StreamId::kNorm, loss, sum));
     }
     ProgramOp free;
     free.kind = OpKind::kFree;
@@ -256,7 +178,7 @@ class StepBuilder {
     norm_.push_back(kNoIndex);
     if (!takes_norm()) return kNoIndex;
     const ValueId sum = summand("norm_sq@" + std::to_string(rank), norm_group_);
-    const ValueId total = in_place(sum, ".all", norm_group_);
+    const ValueId total = add_in_place(program(), sum, ".all", norm_group_);
     norm_.back() = total;
     std::vector<ProgramOp> ops(1);
     ops[0].kind = OpKind::kZero;
@@ -277,7 +199,7 @@ class StepBuilder {
       op.accumulates.push_back({sum, 0});
       ops.push_back(std::move(op));
     }
-    ops.push_back(collective(OpKind::kAllReduce, norm_group_, StreamId::kNorm, sum, total));
+    ops.push_back(collective_op(OpKind::kAllReduce, norm_group_, StreamId::kNorm, sum, total));
     ops.back().host_sync = software_.clip_reads_norm;
     return add_segment(rank, "NORM", Phase::kUpdate, std::move(ops));
   }
@@ -307,11 +229,15 @@ class StepBuilder {
       // With master weights the working copy is only written.
       (bucket.master != kNoIndex ? op.writes : op.accumulates).push_back({weights, 0});
       ops.push_back(std::move(op));
-      if (bucket.parameter_shard != kNoIndex) {
-        ops.push_back(collective(bucket.owner >= 0 ? OpKind::kBroadcast : OpKind::kAllGather,
-                                 kDataGroup, StreamId::kDp, weights, bucket.parameter));
+      if (bucket.owner >= 0) {
+        ops.push_back(collective_op(OpKind::kBroadcast, kDataGroup, StreamId::kDp, weights,
+                                    bucket.parameter));
+      } else if (bucket.parameter_shard != kNoIndex && !bucket.is_gathered()) {
+        ops.push_back(
+            collective_op(OpKind::kAllGather, shards_, StreamId::kDp, weights, bucket.parameter));
       }
-      free.reads.push_back({bucket.gradient, 0});
+      free.reads.push_back({accumulated_gradient(bucket), 0});
+      if (is_gathered_once(bucket)) free.reads.push_back({bucket.parameter, 0});
     }
     if (norm != kNoIndex) free.reads.push_back({storage_root(program(), norm), 0});
     if (!free.reads.empty()) ops.push_back(std::move(free));
@@ -340,10 +266,10 @@ class StepBuilder {
   const ParallelConfig& parallel_;
   const TrainingConfig& config_;
   const SoftwareProfile& software_;
+  GroupId shards_;  // shard_group()
   StepSegments out_;
   std::vector<ValueId> reduced_;  // [bucket]: its gradient after all reductions
   std::vector<ValueId> norm_;     // [pipeline rank]
-  std::map<std::vector<std::int32_t>, GroupId> tied_;
   GroupId norm_group_ = kNoIndex;
 };
 

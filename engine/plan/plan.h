@@ -19,9 +19,21 @@
 
 namespace trainyard {
 
+/// What replicas divide among them: of stage 1 the optimizer's state, of 2 gradients too, of 3
+/// (FSDP) parameters as well.
 struct ZeroConfig {
-  int stage = 0;  // 0..3; this version runs 0 and 1
-  enum class By : std::uint8_t { kShard, kParameter } by = By::kShard;
+  int stage = 0;
+  enum class By : std::uint8_t { kShard, kParameter } by = By::kShard;  // of stage 1
+  /// Gradients are reduced in each microbatch, or once in a step (PyTorch's no_sync). Stages 2, 3.
+  enum class Reduce : std::uint8_t { kEach, kLast } reduce = Reduce::kEach;
+  std::optional<DType> reduce_dtype;  // of a microbatch's gradients; nullopt: as they add up
+  int replicate = 1;  // groups of ranks that each divide all among themselves (HSDP)
+  // Stage 3:
+  std::vector<std::string> units;     // patterns of modules gathered together; empty: layers
+  int prefetch = 1;                   // units ahead of the one that computes, a gather is issued
+  int gathers_in_flight = 2;          // units gathered at once, that which computes among them
+  bool reshard_after_forward = true;  // false: gathered parameters stay for the backward
+  bool reduces_each() const { return stage >= 2 && reduce == Reduce::kEach; }
   friend bool operator==(const ZeroConfig&, const ZeroConfig&) = default;
 };
 
@@ -43,6 +55,8 @@ struct ParallelConfig {
   std::string tensor_overlap = "none";
   Bytes d2d_buffer =
       0;  // of a rank, for pipeline transfers between devices (passes/transfer_routes.h); 0: none
+  /// Data-parallel ranks that divide what ZeRO divides; HSDP has several such groups.
+  int shards() const { return data / zero.replicate; }
   int replicas_at(std::int32_t pipeline_rank) const {
     return replicas.empty() ? data : replicas[pipeline_rank];
   }

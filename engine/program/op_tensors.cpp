@@ -129,7 +129,7 @@ class OpReader {
     }
     for (std::size_t i = 0; i < operands().size(); ++i) {
       OpTensor& one = operands()[i];
-      one.stored = one.value->scope == Scope::kPersistent;
+      one.stored = is_stored(*one.value);
     }
   }
 
@@ -155,7 +155,7 @@ class OpReader {
     for (std::size_t i = 0; i < operands().size(); ++i) {
       if ((saved >> i & 1U) == 0 || next >= op_.reads.size()) continue;
       operands()[i].value = value(op_.reads[next++]);
-      operands()[i].stored = operands()[i].value->scope == Scope::kPersistent;
+      operands()[i].stored = is_stored(*operands()[i].value);
     }
     for (std::size_t i = 0; i < results().size() && !weights; ++i) {
       if ((info.dx_saved_outputs >> i & 1U) == 0 || next >= op_.reads.size()) continue;
@@ -218,6 +218,10 @@ class OpReader {
 };
 
 }  // namespace
+
+bool is_stored(const Value& value) {
+  return value.scope == Scope::kPersistent || value.memory == MemoryClass::kParameter;
+}
 
 OpTensors find_op_tensors(const Program& program, const ProgramOp& op) {
   return OpReader(program, op).run();

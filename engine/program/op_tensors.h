@@ -25,6 +25,9 @@ struct OpTensors {
   std::string problem;  // what is wrong with the number of the instruction's operands; else empty
 };
 
+/// A parameter, be it always there or gathered; or another value that outlives the step.
+bool is_stored(const Value& value);
+
 /// `op` computes: its kind has an index space.
 OpTensors find_op_tensors(const Program& program, const ProgramOp& op);
 

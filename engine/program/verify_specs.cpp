@@ -168,7 +168,7 @@ class SpecChecks {
     for (const Value& value : program_.values) {
       key.clear();
       add(key, value.spec.number());
-      add(key, position(value.dtype) << 2 | (value.scope == Scope::kPersistent ? 2 : 0) |
+      add(key, position(value.dtype) << 2 | (is_stored(value) ? 2 : 0) |
                    (constant_[ValueId(form_.size())] ? 1 : 0));
       for (const Dim& dim : value.dims) add(key, dim.expected);
       const auto [it, fresh] = known.try_emplace(key, static_cast<std::int32_t>(known.size()));

@@ -22,6 +22,16 @@ Seconds now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// Copies those of `values`, elements of a bucket from `begin` on, that lie in [from, to) of it,
+/// all of which `part` holds.
+void copy_range(const at::Tensor& values, std::int64_t begin, const at::Tensor& part,
+                std::int64_t from, std::int64_t to) {
+  const std::int64_t first = std::max(begin, from);
+  const std::int64_t last = std::min(begin + values.numel(), to);
+  if (first >= last) return;
+  part.narrow(0, first - from, last - first).copy_(values.narrow(0, first - begin, last - first));
+}
+
 Microbatch microbatch_of(const Operand& operand, const IssuedOp& issued) {
   return issued.mb[operand.slot];
 }
@@ -105,13 +115,8 @@ void RankExecutor::initialise(const Study& study) {
         const at::Tensor values =
             at::from_blob(staged.data(), {size}, at::TensorOptions(at::kFloat));
         const std::int64_t begin = piece.offset + r * piece.columns;
-        weights.narrow(0, begin, size).copy_(values);
-        if (!master.defined()) continue;
-        const std::int64_t first = std::max(begin, bucket.own_begin);
-        const std::int64_t last = std::min(begin + size, bucket.own_end);
-        if (first >= last) continue;
-        master.narrow(0, first - bucket.own_begin, last - first)
-            .copy_(values.narrow(0, first - begin, last - first));
+        copy_range(values, begin, weights, bucket.held_begin, bucket.held_end);
+        if (master.defined()) copy_range(values, begin, master, bucket.own_begin, bucket.own_end);
       }
     }
   }

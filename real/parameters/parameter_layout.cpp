@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/passes/plan_mesh.h"
 #include "engine/program/rank_places.h"
 #include "engine/sharding/spec_boxes.h"
 
@@ -30,7 +31,8 @@ class BucketReader {
     std::vector<BucketState> out;
     for (const ValueId v : program_.values.keys()) {
       const Value& value = program_.values[v];
-      const bool root = value.memory == MemoryClass::kParameter && !value.alias;
+      const bool root = value.memory == MemoryClass::kParameter &&
+                        value.scope == Scope::kPersistent && !value.alias;
       if (root && used_[v]) out.push_back(read(v));
     }
     return out;
@@ -50,6 +52,7 @@ class BucketReader {
       for (const ProgramOp& op : program_.segments[id].ops) {
         touch(op.reads), touch(op.writes), touch(op.accumulates);
         note_optimizer(op);
+        note_gather(op);
       }
     };
     const RankClass& list = program_.body[list_at(program_, at_)];
@@ -90,21 +93,39 @@ class BucketReader {
     optimizer_[state.parameter] = state;
   }
 
+  /// What lies in shards is a bucket where it has been gathered.
+  void note_gather(const ProgramOp& op) {
+    if (op.kind != OpKind::kAllGather) return;
+    const Value& shard = program_.values[op.reads[0].value];
+    if (shard.memory == MemoryClass::kParameter && !shard.alias)
+      gathered_[op.reads[0].value] = {op.writes[0].value, op.group};
+  }
+
+  void own_shard(BucketState& state, GroupId group, std::int64_t shard) const {
+    const Axes& axes = program_.groups[group].axes;
+    state.own_begin = place_in_group(program_.mesh, axes, at_) * shard;
+    state.own_end = state.own_begin + shard;
+    for (const AxisId axis : program_.groups[kDataGroup].axes)
+      state.is_copy = state.is_copy || (!has(set_of(axes), axis) && at_[axis] != 0);
+  }
+
   BucketState read(ValueId root) {
     const auto known = optimizer_.find(root);
     check(known != optimizer_.end(), "every bucket of weights is updated");
     BucketState state = known->second;
-    state.elements = num_elements(program_.values[root].dims);
+    const auto gathered = gathered_.find(root);
+    const bool in_shards = gathered != gathered_.end();
+    const ValueId whole = in_shards ? gathered->second.first : root;
+    state.elements = num_elements(program_.values[whole].dims);
     state.own_end = state.elements;
-    for (const ValueId view : views_[root]) {
+    if (in_shards)
+      own_shard(state, gathered->second.second, num_elements(program_.values[root].dims));
+    for (const ValueId view : views_[whole]) {
       const Value& value = program_.values[view];
       if (value.owner >= 0) {
         state.owner = value.owner;
       } else if (value.alias->own_shard != kNoIndex) {
-        const std::int64_t shard = num_elements(value.dims);
-        const Group& group = program_.groups[value.alias->own_shard];
-        state.own_begin = place_in_group(program_.mesh, group.axes, at_) * shard;
-        state.own_end = state.own_begin + shard;
+        own_shard(state, value.alias->own_shard, num_elements(value.dims));
       } else if (const auto found = by_name_.find(without_stage(value.name));
                  found != by_name_.end()) {
         add_pieces(state, value, model_.parameters[found->second]);
@@ -115,6 +136,8 @@ class BucketReader {
       state.own_end = 0;
       state.master = state.first_moment = state.second_moment = kNoIndex;
     }
+    state.held_begin = in_shards ? state.own_begin : 0;
+    state.held_end = in_shards ? state.own_end : state.elements;
     std::sort(state.pieces.begin(), state.pieces.end(),
               [](const WeightPiece& a, const WeightPiece& b) { return a.offset < b.offset; });
     return state;
@@ -211,8 +234,9 @@ class BucketReader {
   const Coordinate& at_;
   std::unordered_map<std::string, ParameterId> by_name_;
   Indexed<ValueId, bool> used_;
-  std::map<ValueId, std::vector<ValueId>> views_;  // by storage root
-  std::map<ValueId, BucketState> optimizer_;       // by parameter buffer
+  std::map<ValueId, std::vector<ValueId>> views_;            // by storage root
+  std::map<ValueId, BucketState> optimizer_;                 // by parameter buffer
+  std::map<ValueId, std::pair<ValueId, GroupId>> gathered_;  // of a shard: what, and over whom
 };
 
 }  // namespace

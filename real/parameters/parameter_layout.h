@@ -3,7 +3,7 @@
 // Weights are named and indexed in the global, unpadded, unfused form, the same in every layout: q,
 // k and v apart though the model multiplies by one qkv, the vocabulary without padding. A rank
 // holds of each a rectangle (tensor parallelism splits rows or columns) of which its optimizer may
-// own a sub-range only (ZeRO-1 shards the bucket that the weight lies in, or gives it to one
+// own a sub-range only (ZeRO shards the bucket that the weight lies in, or gives it to one
 // replica).
 #pragma once
 
@@ -39,9 +39,12 @@ struct BucketState {
   ValueId master = kNoIndex, first_moment = kNoIndex, second_moment = kNoIndex;
   std::int64_t elements = 0;
   std::int64_t own_begin = 0,
-               own_end = 0;  // what this rank's optimizer updates; all without ZeRO-1
-  std::int32_t owner = -1;   // coordinate along dp of the ranks that alone update it, whole; others
-                             // have no state of it
+               own_end = 0;     // what this rank's optimizer updates; all without ZeRO
+  std::int64_t held_begin = 0;  // of the bucket, the first element in `parameter`: own_begin where
+  std::int64_t held_end = 0;    // ranks keep no more of it than they own (ZeRO-3), to own_end
+  bool is_copy = false;         // another replica, which has the same part of it, stores it
+  std::int32_t owner = -1;  // coordinate along dp of the ranks that alone update it, whole; others
+                            // have no state of it
   std::vector<WeightPiece> pieces;  // by offset
 };
 

@@ -76,7 +76,8 @@ std::vector<Written> pieces_to_write(RankTrainer& trainer) {
   for (const BucketState& bucket : executor.plan().buckets()) {
     const bool sharded = bucket.own_end - bucket.own_begin < bucket.elements;
     // All of an owner's buckets are its own; what is alike on all replicas, the first writes.
-    if (bucket.owner >= 0 ? bucket.owner != replica : !sharded && replica != 0) continue;
+    if (bucket.owner >= 0 ? bucket.owner != replica : sharded ? bucket.is_copy : replica != 0)
+      continue;
     for (const BucketPart& part : parts_of(executor, bucket)) {
       for (const WeightPiece& weight : bucket.pieces) {
         if (!weight.owned) continue;
@@ -156,7 +157,7 @@ void load_weights(const ReadPiece& read, RankTrainer& trainer) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   RankExecutor& executor = trainer.executor();
   for (const BucketState& bucket : executor.plan().buckets()) {
-    fill({"", executor.values().tensor(bucket.parameter, 0), 0}, bucket, read);
+    fill({"", executor.values().tensor(bucket.parameter, 0), bucket.held_begin}, bucket, read);
     if (bucket.master != kNoIndex) {
       fill({"", executor.values().tensor(bucket.master, 0), bucket.own_begin}, bucket, read);
     }

@@ -14,6 +14,12 @@ constexpr KeyField of_parallel() {
   return field<&Study::parallel, member>();
 }
 
+template <auto member>
+constexpr KeyField of_zero() {
+  return field<&Study::parallel, &P::zero, member>();
+}
+
+constexpr std::array<std::string_view, 1> kUnitWords = {kLayerUnits};
 constexpr IntegerForm kDegree{1, kMaxRanks};
 constexpr IntegerForm kOnlyOne{1, 1};
 
@@ -21,12 +27,50 @@ constexpr IntegerForm kOnlyOne{1, 1};
 
 const KeyTable& zero_keys() {
   static const KeyTable keys = {
-      {"stage", {IntegerForm{0, 1}}, "what the replicas divide: 0 nothing, 1 optimizer state"},
+      {"stage",
+       {IntegerForm{0, 3}},
+       "what the replicas divide: 0 nothing, 1 optimizer state, 2 gradients too, 3 parameters too"},
       {.name = "by",
        .forms = {WordForm{kZeroByWords, {}, "way to divide"}},
        .help = "what each replica keeps the state of: shards, or whole parameters",
        .fallback = "shard",
-       .matters = "stage 1"}};
+       .matters = "stage 1"},
+      {.name = "replicate",
+       .forms = {kDegree},
+       .help = "groups of replicas that each divide all among themselves (HSDP)",
+       .field = of_zero<&ZeroConfig::replicate>(),
+       .matters = "stages 1 to 3"},
+      {.name = "reduce",
+       .forms = {WordForm{kZeroReduceWords, {}, "time to reduce"}},
+       .help = "gradients are reduced in each microbatch, or in the last one of a step",
+       .field = of_zero<&ZeroConfig::reduce>(),
+       .fallback = "each; of stage 2 in a pipeline last",
+       .matters = "stages 2 and 3"},
+      {.name = "reduce_dtype",
+       .forms = {WordForm{kReduceTypeWords, {}, "type"}},
+       .help = "of the gradients of a microbatch, and of their reduction",
+       .fallback = "training.grad_dtype",
+       .matters = "stages 2 and 3"},
+      {.name = "units",
+       .forms = {WordForm{kUnitWords}, ListForm{TextForm{}}},
+       .help = "what is gathered together: layers, or the modules that patterns match",
+       .fallback = "layer",
+       .matters = "stage 3"},
+      {.name = "prefetch",
+       .forms = {IntegerForm{0, kMaxLayers}},
+       .help = "units ahead of the one that computes that a gather is issued",
+       .field = of_zero<&ZeroConfig::prefetch>(),
+       .matters = "stage 3"},
+      {.name = "gathers_in_flight",
+       .forms = {IntegerForm{1, kMaxLayers}},
+       .help = "units gathered at once, the one that computes among them",
+       .field = of_zero<&ZeroConfig::gathers_in_flight>(),
+       .matters = "stage 3"},
+      {.name = "reshard_after_forward",
+       .forms = {FlagForm{}},
+       .help = "gathered parameters are freed behind the forward; false: behind the backward",
+       .field = of_zero<&ZeroConfig::reshard_after_forward>(),
+       .matters = "stage 3"}};
   return keys;
 }
 
@@ -71,9 +115,10 @@ const KeyTable& parallel_keys() {
        .field = of_parallel<&P::sequence_parallel>(),
        .aliases = {"sp"}},
       {.name = "zero",
-       .forms = {IntegerForm{0, 1}, MapForm{zero_keys, "ZeRO", {"stage"}}},
+       .forms = {IntegerForm{0, 3}, MapForm{zero_keys, "ZeRO", {"stage"}}},
        .help = "stage of ZeRO",
        .fallback = "0"},
+      {.name = "fsdp", .forms = {FlagForm{}}, .help = "true: stage 3 of ZeRO", .fallback = "false"},
       {.name = "placement",
        .forms = {TextForm{R"(^(cluster|spread|stages|flat|(?!.*(.).*\2)[DPCET]+)$)"}},
        .help = "letters D, P, C, E, T, rightmost fastest, such as DPT; or cluster (DPT), spread "

@@ -97,7 +97,7 @@ TEST_CASE("placement moves a random plan's ranks, not its Program") {
 
 TEST_CASE("a random plan's Program parses back from its text") {
   int parsed = 0;
-  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + 60; ++seed) {
+  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + 64; ++seed) {
     const std::string yaml = random_study(seed);
     CAPTURE(seed, yaml);
     const Outcome outcome = run_study(yaml);

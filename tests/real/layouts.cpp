@@ -37,7 +37,7 @@ std::vector<std::string> sets_of(const Layout& layout) {
           "parallel.pipeline=" + std::to_string(layout.pipeline),
           "parallel.virtual_stages=" + std::to_string(layout.virtual_stages),
           "parallel.sequence_parallel=" + word(layout.sequence_parallel),
-          "parallel.zero=" + std::to_string(layout.zero ? 1 : 0),
+          "parallel.zero=" + std::to_string(layout.zero),
           "recompute=" + layout.recompute,
           "training.microbatch=" + std::to_string(layout.microbatch),
           "schedule=" + layout.schedule};
@@ -50,7 +50,7 @@ std::vector<Layout> all_layouts() {
       for (const int pipeline : {1, 2, 4})
         for (const int virtual_stages : {1, 2})
           for (const bool sequence : {false, true})
-            for (const bool zero : {false, true})
+            for (const int zero : {0, 1, 2, 3})
               for (const char* recompute : {"none", "selective", "full"})
                 for (const int microbatch : {1, 2})
                   for (const char* schedule : {"1f1b", "gpipe", "interleaved"})
@@ -59,7 +59,7 @@ std::vector<Layout> all_layouts() {
                       const bool interleaved = std::string(schedule) == "interleaved";
                       if (ranks == 1 || ranks > 8) continue;
                       if (sequence && tensor == 1) continue;
-                      if (zero && data == 1) continue;
+                      if (zero > 0 && data == 1) continue;
                       if (interleaved != (virtual_stages > 1) || (interleaved && pipeline != 2))
                         continue;
                       const int microbatches = 8 / (data * microbatch);

@@ -9,7 +9,8 @@ namespace trainyard {
 /// Factors of a layout and their values.
 struct Layout {
   int data, tensor, pipeline, virtual_stages;
-  bool sequence_parallel, zero;
+  bool sequence_parallel;
+  int zero;
   std::string recompute;
   int microbatch;
   std::string schedule;

@@ -164,8 +164,8 @@ void train(SharedRun& shared, RankTrainer& trainer, std::int64_t rank) {
   for (BucketState bucket : executor.plan().buckets()) {
     if (bucket.master != kNoIndex)
       collect(bucket, executor.values().tensor(bucket.master, 0), 1.0, run.masters);
-    bucket.own_begin = 0;
-    bucket.own_end = bucket.elements;
+    bucket.own_begin = bucket.held_begin;
+    bucket.own_end = bucket.held_end;
     collect(bucket, executor.values().tensor(bucket.parameter, 0), 1.0, run.weights);
   }
 }

@@ -31,7 +31,7 @@ TEST_CASE("what is missing or unknown is named") {
   CHECK(set("parallel.tensr=2") ==
         "--set parallel.tensr=2: parallel.tensr: unknown key (did you mean tensor?); this map "
         "takes: context, d2d_buffer, "
-        "data, expert, pipeline, placement, scatter_gather, sequence_parallel, tensor, "
+        "data, expert, fsdp, pipeline, placement, scatter_gather, sequence_parallel, tensor, "
         "tensor_method, "
         "tensor_overlap, virtual_stages, zero");
   CHECK(with("parallel: {tensor: 1}\n") == "study.yaml:5:1: parallel: appears twice in this map");
@@ -52,8 +52,6 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
   CHECK(with("recompute: {method: rotor}\n") ==
         "study.yaml:5:21: recompute.method: recompute 'rotor' is not in this version, which has "
         "none, selective, full, stage-aware and group");
-  CHECK(set("parallel.zero=2") ==
-        "--set parallel.zero=2: parallel.zero: ZeRO 2 is not in this version, which has 0 and 1");
   CHECK(set("parallel.context=2") ==
         "--set parallel.context=2: parallel.context: context parallelism is not in this version, "
         "which has tensor, pipeline and data parallelism; write 1");

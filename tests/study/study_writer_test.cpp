@@ -292,6 +292,11 @@ TEST_CASE("the resolved study reads back as the same study") {
       {"cluster.collectives={all_reduce: ring}", "training.async_tp=true",
        "parallel.tensor_overlap=none"},
       {"partition={method: uniform, uneven: true}", "parallel.zero=1", "recompute=full"},
+      {"parallel.zero={stage: 2, reduce: each, reduce_dtype: bf16}"},
+      {"parallel={data: 4}",
+       "parallel.zero={stage: 3, replicate: 2, units: ['*.mlp', '*.attention'], "
+       "prefetch: 2, gathers_in_flight: 3, reshard_after_forward: false, reduce: last}"},
+      {"parallel.fsdp=true"},
       {"recompute={method: stage-aware, first: 0.4375}"},
       {"recompute=stage-aware", "schedule=scp"},
       {"recompute={method: group, strategy: contiguous}"},

@@ -18,11 +18,13 @@ class RandomPlan {
         transfers_(seed),
         axes_(seed),
         places_(seed),
+        divided_(seed),
         extras_(seed % 4 == 0),
         buffers_(seed % 4 == 2),
         splits_(seed % 8 == 3),
         places_stages_(seed % 8 == 5),
-        replicates_(seed % 8 == 1) {}
+        replicates_(seed % 8 == 1),
+        divides_(seed % 8 == 7) {}
 
   std::string make() {
     choose_model();
@@ -46,6 +48,28 @@ class RandomPlan {
     return static_cast<std::int64_t>(extra_() % static_cast<std::uint64_t>(bound));
   }
   bool extra_chance(int percent) { return extras_ && extra_below(100) < percent; }
+
+  // ZeRO-2 and 3, and groups of replicas, on an eighth.
+  std::int64_t divided_below(std::int64_t bound) {
+    return static_cast<std::int64_t>(divided_() % static_cast<std::uint64_t>(bound));
+  }
+  std::string divided_word(std::initializer_list<const char*> words) {
+    return words.begin()[divided_below(std::ssize(words))];
+  }
+
+  std::string divided_text() {
+    const std::int64_t stage = divided_below(8) == 0 ? 1 : 2 + divided_below(2);
+    std::string text = "{stage: " + std::to_string(stage);
+    if (data_ % 2 == 0 && data_ > 2 && divided_below(3) == 0) text += ", replicate: 2";
+    if (stage >= 2)
+      text += divided_word({"", ", reduce: last", ", reduce: each", ", reduce_dtype: bf16"});
+    if (stage == 3) {
+      text += divided_word({"", ", prefetch: 0", ", prefetch: 2", ", gathers_in_flight: 3",
+                            ", prefetch: 4, gathers_in_flight: 3"});
+      text += divided_word({"", "", ", reshard_after_forward: false"});
+    }
+    return text + "}";
+  }
 
   // A buffer for transfers, and the host's memory that some need, on another fourth of them.
   std::int64_t transfers_below(std::int64_t bound) {
@@ -322,7 +346,9 @@ class RandomPlan {
     if (all_replicas_ == 0) text += ", data: " + std::to_string(data_);
     if (virtual_stages_ > 1) text += ", virtual_stages: " + std::to_string(virtual_stages_);
     if (tensor_ > 1 && sequence_ % tensor_ == 0 && chance(50)) text += ", sequence_parallel: true";
-    if (chance(40)) {
+    if (divides_) {
+      text += ", zero: " + divided_text();
+    } else if (chance(40)) {
       const std::string zero = word({"0", "1", "{stage: 1, by: shard}"});
       text += ", zero: " + (extra_chance(50) ? "{stage: 1, by: parameter}" : zero);
     }
@@ -392,8 +418,8 @@ class RandomPlan {
     return text + sharding_text();
   }
 
-  std::mt19937_64 random_, extra_, transfers_, axes_, places_;
-  bool extras_, buffers_, splits_, places_stages_, replicates_;
+  std::mt19937_64 random_, extra_, transfers_, axes_, places_, divided_;
+  bool extras_, buffers_, splits_, places_stages_, replicates_, divides_;
   std::string family_, schedule_, partition_;
   std::int64_t heads_ = 1, head_dim_ = 8, layers_ = 1, sequence_ = 8, vocab_ = 50;
   std::int64_t tensor_ = 1, pipeline_ = 1, virtual_stages_ = 1, data_ = 1;

@@ -39,7 +39,9 @@ const std::vector<std::string> kStudies = {
     // Two microbatches in one segment; what recomputation keeps is on the host.
     kModel +
         "parallel: {pipeline: 2, virtual_stages: 2, data: 2}\ntraining: {global_batch: 16}\n"
-        "schedule: dualpipe-v\nrecompute: full\noffload: {activations: true}\n"};
+        "schedule: dualpipe-v\nrecompute: full\noffload: {activations: true}\n",
+    // Layers are gathered, their gradients reduced in each microbatch.
+    kModel + "parallel: {data: 8, zero: 3}\ntraining: {global_batch: 16}\n"};
 
 using BreakResult = std::function<void(PassResult)>;
 
@@ -123,8 +125,8 @@ TEST_CASE("a broken result is blamed on the pass that made it, whichever that is
   }
   CHECK(tried == std::set<std::string>{"schedule", "kernels", "shard", "halves", "partition",
                                        "overlap", "differentiate", "recompute", "split", "offload",
-                                       "instantiate", "buffers", "pairs", "host_waits", "step",
-                                       "post_validation", "lower", "verify"});
+                                       "instantiate", "buffers", "pairs", "host_waits", "units",
+                                       "step", "post_validation", "lower", "verify"});
 }
 
 TEST_CASE("what the cheap check does not see is found at the end, or behind the pass with verify") {

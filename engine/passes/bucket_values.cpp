@@ -1,0 +1,208 @@
+#include "engine/passes/bucket_values.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/passes/plan_mesh.h"
+
+namespace trainyard {
+
+namespace {
+
+class BucketValues {
+ public:
+  BucketValues(const TrainingGraph& training, const ParallelConfig& parallel,
+               const TrainingConfig& config, DType grad_dtype, Program& program, BucketPlan& plan)
+      : training_(training),
+        parallel_(parallel),
+        config_(config),
+        grad_dtype_(grad_dtype),
+        program_(program),
+        plan_(plan),
+        tensor_axes_(program.groups[kTensorGroup].axes),
+        data_axes_(program.groups[kDataGroup].axes),
+        shard_group_(trainyard::shard_group(program, parallel)),
+        replicate_group_(trainyard::replicate_group(program, parallel)),
+        sharded_(shards_state(parallel)) {}
+
+  void add(std::size_t index) {
+    Bucket& bucket = plan_.buckets[index];
+    const std::string name = "b" + std::to_string(index);
+    const bool half = config_.precision == DType::kFp16 || config_.precision == DType::kBf16;
+    const DType state = config_.precision == DType::kFp64 ? DType::kFp64 : DType::kFp32;
+    const DType gradient_type =
+        bucket.reduced_each ? parallel_.zero.reduce_dtype.value_or(grad_dtype_) : grad_dtype_;
+    add_whole(bucket, name, gradient_type);
+    if (sharded_) add_shards(bucket, name, gradient_type);
+    if (bucket.owner >= 0) {
+      bucket.parameter_shard = owned_view(name + ".param_own", bucket.parameter, bucket);
+      bucket.whole.push_back(bucket.parameter_shard);
+    }
+    const auto state_buffer = [&](const std::string& suffix) {
+      const ValueId id =
+          buffer(name + suffix, state, Scope::kPersistent, MemoryClass::kOptimizerState,
+                 bucket.owner >= 0 ? owned_spec(bucket) : flat_spec(bucket, sharded_));
+      program_.values[id].owner = static_cast<std::int16_t>(bucket.owner);
+      (sharded_ ? bucket.shards : bucket.whole).push_back(id);
+      return id;
+    };
+    if (half) bucket.master = state_buffer(".master");
+    if (config_.optimizer == Optimizer::kAdamW && bucket.momentum == 0) {
+      bucket.first_moment = state_buffer(".exp_avg");
+      bucket.second_moment = state_buffer(".exp_avg_sq");
+    }
+    std::int64_t offset = 0;
+    for (const ParameterId p : bucket.parameters) {
+      const TensorId weight = parameter(p).tensor;
+      const TensorId gradient = training_.parameter_gradient[p];
+      const bool replica = !bucket.tied.empty() && bucket.tied.front() != bucket.rank;
+      const std::string suffix = replica ? "@" + std::to_string(bucket.stage) : "";
+      add_view(weight, bucket, bucket.parameter, offset, suffix);
+      add_view(gradient, bucket, bucket.gradient, offset, suffix);
+      offset += num_elements(tensor(weight).shape);
+    }
+  }
+
+ private:
+  const Tensor& tensor(TensorId id) const { return training_.graph.tensors[id]; }
+  const Parameter& parameter(ParameterId index) const { return training_.graph.parameters[index]; }
+  const TensorSpec& spec(SpecId id) const { return training_.graph.specs[id]; }
+  ValueId add_value(Value value) { return program_.values.add(std::move(value)); }
+
+  /// A buffer's one dim, of which a rank has the parameters that it holds, or its shard of them.
+  TensorSpec flat_spec(const Bucket& bucket, bool sharded) const {
+    TensorSpec out = replicated_spec(1);
+    Axes& axes = out.dims[0].parts[0].axes;
+    for (const AxisId axis : tensor_axes_) {
+      if (!has(bucket.replicated, axis)) axes.push_back(axis);
+    }
+    const Axes& shards = program_.groups[shard_group_].axes;
+    if (sharded) axes.insert(axes.end(), shards.begin(), shards.end());
+    return out;
+  }
+  TensorSpec gradient_spec(const Bucket& bucket) const {
+    TensorSpec out = flat_spec(bucket, false);
+    out.partial = static_cast<AxisSet>(set_of(data_axes_) | bucket.partial);
+    return out;
+  }
+  /// A shard of the sum over all replicas.
+  TensorSpec sum_spec(const Bucket& bucket) const {
+    TensorSpec out = flat_spec(bucket, true);
+    out.partial = bucket.partial;
+    return out;
+  }
+  /// What only the owner has.
+  TensorSpec owned_spec(const Bucket& bucket) const {
+    TensorSpec out = flat_spec(bucket, false);
+    check(data_axes_.size() == 1, "owners are told apart by one axis");
+    out.held.push_back({data_axes_.front(), bucket.owner});
+    return out;
+  }
+
+  ValueId buffer(const std::string& name, DType dtype, Scope scope, MemoryClass memory,
+                 const TensorSpec& spec) {
+    Value value;
+    value.name = name;
+    value.dtype = dtype;
+    value.scope = scope;
+    value.memory = memory;
+    value.spec = add_spec(program_, spec);
+    return add_value(std::move(value));
+  }
+
+  ValueId own_shard(const std::string& name, ValueId of, const Bucket& bucket) {
+    Value value = program_.values[of];
+    value.name = name;
+    value.spec = add_spec(program_, flat_spec(bucket, true));
+    value.alias = Alias{of, 0, shard_group_};
+    return add_value(std::move(value));
+  }
+
+  ValueId owned_view(const std::string& name, ValueId of, const Bucket& bucket) {
+    Value value = program_.values[of];
+    value.name = name;
+    value.spec = add_spec(program_, owned_spec(bucket));
+    value.alias = Alias{of, 0, kNoIndex};
+    value.owner = static_cast<std::int16_t>(bucket.owner);
+    return add_value(std::move(value));
+  }
+
+  /// What is gathered or reduced within a step is so by segments: gather_units().
+  void add_whole(Bucket& bucket, const std::string& name, DType gradient_type) {
+    const Scope scope = bucket.is_gathered() ? Scope::kStep : Scope::kPersistent;
+    bucket.parameter = buffer(name + ".param", config_.precision, scope, MemoryClass::kParameter,
+                              flat_spec(bucket, false));
+    bucket.gradient = buffer(name + ".grad", gradient_type, Scope::kStep, MemoryClass::kGradient,
+                             gradient_spec(bucket));
+    bucket.whole = {bucket.parameter, bucket.gradient};
+  }
+
+  /// The sum over one group of replicas, and in the same storage that over all.
+  void add_sums(Bucket& bucket, const std::string& name, DType type) {
+    bucket.gradient_part = bucket.gradient_sum =
+        buffer(name + ".grad_sum", type, Scope::kLocal, MemoryClass::kGradient, sum_spec(bucket));
+    bucket.shards.push_back(bucket.gradient_sum);
+    if (replicate_group_ == kNoIndex) return;
+    Value sum = program_.values[bucket.gradient_part];
+    Value& part = program_.values[bucket.gradient_part];
+    part.name = name + ".grad_part";
+    TensorSpec spec = sum_spec(bucket);
+    for (const AxisId axis : program_.groups[replicate_group_].axes)
+      set_state(spec, axis, AxisState::kPartial);
+    part.spec = add_spec(program_, spec);
+    sum.alias = Alias{bucket.gradient_part, 0, kNoIndex};
+    bucket.gradient_sum = add_value(std::move(sum));
+    bucket.shards.push_back(bucket.gradient_sum);
+  }
+
+  void add_shards(Bucket& bucket, const std::string& name, DType gradient_type) {
+    bucket.parameter_shard =
+        bucket.is_gathered() ? buffer(name + ".param_shard", config_.precision, Scope::kPersistent,
+                                      MemoryClass::kParameter, flat_spec(bucket, true))
+                             : own_shard(name + ".param_shard", bucket.parameter, bucket);
+    if (bucket.reduced_each) {
+      add_sums(bucket, name, gradient_type);
+      bucket.gradient_shard = buffer(name + ".grad_shard", grad_dtype_, Scope::kStep,
+                                     MemoryClass::kGradient, sum_spec(bucket));
+      bucket.shards.insert(bucket.shards.end(), {bucket.parameter_shard, bucket.gradient_shard});
+    } else {
+      bucket.gradient_shard = own_shard(name + ".grad_shard", bucket.gradient, bucket);
+      bucket.shards = {bucket.parameter_shard, bucket.gradient_shard};
+    }
+  }
+
+  void add_view(TensorId id, const Bucket& bucket, ValueId in, std::int64_t offset,
+                const std::string& suffix) {
+    const Tensor& t = tensor(id);
+    Value value = program_.values[in];
+    value.name = t.name + suffix;
+    value.dims.clear();
+    for (std::int64_t extent : t.shape) value.dims.push_back({extent, extent, -1});
+    value.spec = add_spec(program_, spec(t.spec));
+    value.alias = Alias{in, offset, kNoIndex};
+    plan_.place(id, bucket.rank, add_value(std::move(value)));
+  }
+
+  const TrainingGraph& training_;
+  const ParallelConfig& parallel_;
+  const TrainingConfig& config_;
+  DType grad_dtype_;
+  Program& program_;
+  BucketPlan& plan_;
+  Axes tensor_axes_, data_axes_;
+  GroupId shard_group_, replicate_group_;
+  bool sharded_;
+};
+
+}  // namespace
+
+void add_bucket_values(const TrainingGraph& training, const ParallelConfig& parallel,
+                       const TrainingConfig& config, DType grad_dtype, Program& program,
+                       BucketPlan& plan) {
+  BucketValues values(training, parallel, config, grad_dtype, program, plan);
+  for (std::size_t i = 0; i < plan.buckets.size(); ++i) values.add(i);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,32 @@
+#include "engine/passes/pass_inputs.h"
+
+#include <utility>
+
+#include "engine/passes/plan_mesh.h"
+#include "engine/plan/microbatch_sizes.h"
+
+namespace trainyard {
+
+Numbered<StageForm> forms_of_segments(const PassSource& of) {
+  Numbered<StageForm> forms = of.forms;
+  // The training graph has it; of segments, those ask whose parameters stay between the two.
+  for (StageForm& form : forms) form.at_once = form.at_once && shards_parameters(of.plan.parallel);
+  return forms;
+}
+
+ParallelConfig parallel_of_segments(const PassSource& of) {
+  ParallelConfig parallel = of.plan.parallel;
+  if (of.links.empty()) parallel.d2d_buffer = 0;
+  if (!owns_parameters(parallel)) parallel = with_few_replicas(std::move(parallel));
+  parallel.placement = ParallelConfig{}.placement;
+  return parallel;
+}
+
+TrainingConfig training_of_segments(const PassSource& of) {
+  TrainingConfig training = of.plan.training;
+  training.global_batch = 0;
+  training.microbatches = microbatch_sizes(training);
+  return training;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,135 @@
+#include "engine/passes/step_reductions.h"
+
+#include <utility>
+
+#include "engine/passes/plan_mesh.h"
+#include "engine/passes/step_segments.h"
+
+namespace trainyard {
+
+ProgramOp collective_op(OpKind kind, GroupId group, StreamId stream, ValueId read, ValueId write) {
+  ProgramOp op;
+  op.kind = kind;
+  op.group = group;
+  op.stream = stream;
+  op.reads.push_back({read, 0});
+  op.writes.push_back({write, 0});
+  return op;
+}
+
+ValueId add_in_place(Program& program, ValueId of, const std::string& suffix, GroupId group) {
+  Value value = program.values[of];
+  value.name += suffix;
+  TensorSpec spec = spec_of(program, value);
+  spec.partial = static_cast<AxisSet>(spec.partial & ~set_of(program.groups[group].axes));
+  value.spec = add_spec(program, spec);
+  value.alias = Alias{of, 0, kNoIndex};
+  return program.values.add(std::move(value));
+}
+
+ValueId accumulated_gradient(const Bucket& bucket) {
+  return bucket.reduced_each ? bucket.gradient_shard : bucket.gradient;
+}
+
+StepReductions::StepReductions(ProgramDraft& draft, const ParallelConfig& parallel)
+    : draft_(draft),
+      parallel_(parallel),
+      shards_(shard_group(draft.program, parallel)),
+      replicas_(replicate_group(draft.program, parallel)) {}
+
+ValueId StepReductions::add(std::size_t index, BucketSegments& segments) {
+  Bucket& bucket = draft_.plan.buckets[index];
+  const std::string suffix = "." + std::to_string(index);
+  ValueId gradient = accumulated_gradient(bucket);
+  if (bucket.partial != 0) {
+    const GroupId group = group_over(program(), axes_of(bucket.partial));
+    const ValueId sum = in_bucket(bucket, gradient, ".tp_sum", group, bucket.reduced_each);
+    segments.reduce_tensor =
+        add_step_segment(program(), bucket.stage, "REDUCE_TP" + suffix, Phase::kCommunicate,
+                         {collective_op(OpKind::kAllReduce, group, StreamId::kTp, gradient, sum)});
+    gradient = sum;
+  }
+  if (!bucket.tied.empty() && unlike()) return over_unlike_tied(bucket, gradient, suffix, segments);
+  if (parallel_.data > 1 && !bucket.reduced_each)
+    gradient = over_replicas(bucket, gradient, suffix, segments);
+  if (!bucket.tied.empty()) {
+    const GroupId group = tied_group(bucket.tied);
+    const ValueId sum = in_bucket(bucket, gradient, ".tied_sum", group, shards_state(parallel_));
+    segments.reduce_tied = add_step_segment(
+        program(), bucket.stage, "REDUCE_TIED" + suffix, Phase::kCommunicate,
+        {collective_op(OpKind::kAllReduce, group, StreamId::kNorm, gradient, sum)});
+    gradient = sum;
+  }
+  return gradient;
+}
+
+/// The same in a bucket's gradient, or in the rank's shard of it.
+ValueId StepReductions::in_bucket(Bucket& bucket, ValueId of, const std::string& suffix,
+                                  GroupId group, bool sharded) {
+  const ValueId id = add_in_place(program(), of, suffix, group);
+  (sharded ? bucket.shards : bucket.whole).push_back(id);
+  return id;
+}
+
+/// Among those that divide the bucket, then over groups of these.
+ValueId StepReductions::over_replicas(Bucket& bucket, ValueId gradient, const std::string& suffix,
+                                      BucketSegments& segments) {
+  const bool scatter = shards_state(parallel_);
+  const bool grouped = scatter && replicas_ != kNoIndex;
+  const ValueId reduced = scatter ? bucket.gradient_shard : gradient;
+  ValueId sum = in_bucket(bucket, reduced, grouped ? ".dp_part" : ".dp_sum", kDataGroup, scatter);
+  Value& value = program().values[sum];
+  if (bucket.owner >= 0) {
+    value.owner = static_cast<std::int16_t>(bucket.owner);
+    value.spec = program().values[bucket.parameter_shard].spec;
+  }
+  const OpKind kind = scatter             ? OpKind::kReduceScatter
+                      : bucket.owner >= 0 ? OpKind::kReduce
+                                          : OpKind::kAllReduce;
+  std::vector<ProgramOp> ops = {
+      collective_op(kind, scatter ? shards_ : kDataGroup, StreamId::kDp, gradient, sum)};
+  if (grouped) {
+    TensorSpec spec = spec_of(program(), value);
+    for (const AxisId axis : program().groups[replicas_].axes)
+      set_state(spec, axis, AxisState::kPartial);
+    value.spec = add_spec(program(), spec);
+    const ValueId all = in_bucket(bucket, sum, ".dp_sum", replicas_, true);
+    ops.push_back(collective_op(OpKind::kAllReduce, replicas_, StreamId::kDp, sum, all));
+    sum = all;
+  }
+  segments.reduce = add_step_segment(program(), bucket.stage, "REDUCE_GRAD" + suffix,
+                                     Phase::kCommunicate, std::move(ops));
+  return sum;
+}
+
+/// Replicas of unlike numbers have no partner each at the other pipeline ranks: all that share the
+/// weights add up what each has, and with ZeRO-1 each takes its shard.
+ValueId StepReductions::over_unlike_tied(Bucket& bucket, ValueId gradient,
+                                         const std::string& suffix, BucketSegments& segments) {
+  const GroupId group = tied_group(bucket.tied);
+  const ValueId sum = in_bucket(bucket, gradient, ".tied_sum", group, false);
+  segments.reduce_tied =
+      add_step_segment(program(), bucket.stage, "REDUCE_TIED" + suffix, Phase::kCommunicate,
+                       {collective_op(OpKind::kAllReduce, group, StreamId::kNorm, gradient, sum)});
+  if (!shards_state(parallel_)) return sum;
+  Value shard = program().values[bucket.gradient_shard];
+  shard.name = program().values[sum].name + "_shard";
+  shard.alias = Alias{sum, 0, kDataGroup};
+  bucket.shards.push_back(program().values.add(std::move(shard)));
+  return bucket.shards.back();
+}
+
+GroupId StepReductions::tied_group(const std::vector<std::int32_t>& members) {
+  const auto known = tied_.find(members);
+  if (known != tied_.end()) return known->second;
+  Axes axes = {stage_axis(program().mesh)};
+  if (unlike()) {
+    const Axes& data = program().groups[kDataGroup].axes;
+    axes.insert(axes.end(), data.begin(), data.end());
+  }
+  const GroupId id = program().groups.add({"tied" + std::to_string(tied_.size()), axes, members});
+  tied_.emplace(members, id);
+  return id;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,49 @@
+// How the gradients of a step are summed up, bucket by bucket: over tensor axes that have summands
+// of them, over the replicas, over the pipeline ranks that share weights.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/passes/program_draft.h"
+#include "engine/plan/plan.h"
+
+namespace trainyard {
+
+/// A collective that reads one value and writes another.
+ProgramOp collective_op(OpKind kind, GroupId group, StreamId stream, ValueId read, ValueId write);
+
+/// A new value in the storage of `of`: what an in-place collective over `group` leaves there, where
+/// `of` has summands along its axes.
+ValueId add_in_place(Program& program, ValueId of, const std::string& suffix, GroupId group);
+
+/// In which a bucket's gradients add up over the microbatches.
+ValueId accumulated_gradient(const Bucket& bucket);
+
+class StepReductions {
+ public:
+  StepReductions(ProgramDraft& draft, const ParallelConfig& parallel);
+
+  /// Adds the segments that reduce a bucket; returns its gradient, or its shard of it, behind them.
+  ValueId add(std::size_t bucket, BucketSegments& segments);
+
+ private:
+  Program& program() { return draft_.program; }
+  bool unlike() const { return !parallel_.replicas.empty(); }
+  ValueId in_bucket(Bucket& bucket, ValueId of, const std::string& suffix, GroupId group,
+                    bool sharded);
+  ValueId over_replicas(Bucket& bucket, ValueId gradient, const std::string& suffix,
+                        BucketSegments& segments);
+  ValueId over_unlike_tied(Bucket& bucket, ValueId gradient, const std::string& suffix,
+                           BucketSegments& segments);
+  GroupId tied_group(const std::vector<std::int32_t>& members);
+
+  ProgramDraft& draft_;
+  const ParallelConfig& parallel_;
+  GroupId shards_, replicas_;  // of the replicas: shard_group(), replicate_group()
+  std::map<std::vector<std::int32_t>, GroupId> tied_;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,56 @@
+// Whether what ZeRO divides goes with the plan, and what it leaves to the plan.
+#include <string>
+
+#include "study/study_origin.h"
+#include "study/study_parts.h"
+
+namespace trainyard {
+
+void resolve_zero(Study& study) {
+  ZeroConfig& zero = study.parallel.zero;
+  if (zero.stage == 0) zero.replicate = 1;  // a warning said that there is nothing to divide
+  if (zero.stage < 2) {
+    zero.reduce = ZeroConfig::Reduce::kEach;
+    zero.reduce_dtype.reset();
+  } else if (zero.stage == 2 && study.parallel.pipeline > 1 &&
+             !is_said(study, "parallel.zero.reduce")) {
+    zero.reduce = ZeroConfig::Reduce::kLast;
+    study.origins["parallel.zero.reduce"] =
+        derived_origin("stage 2 in a pipeline reduces once a step");
+  }
+}
+
+void check_zero(const Study& study) {
+  const ParallelConfig& parallel = study.parallel;
+  const ZeroConfig& zero = parallel.zero;
+  const bool by_parameter = zero.by == ZeroConfig::By::kParameter;
+  const std::string stage = "stage " + std::to_string(zero.stage);
+  const auto refuse = [&](bool wrong, const std::string& key, const std::string& problem) {
+    if (wrong) fail_at(study, key, problem);
+  };
+  refuse(zero.stage > 1 && by_parameter, "parallel.zero.by",
+         "parameter is of stage 1: " + stage + " divides gradients, too; write shard");
+  refuse(
+      zero.replicate > 1 && by_parameter, "parallel.zero.replicate",
+      "groups of replicas divide shards, not whole parameters; leave it out, or write by: shard");
+  refuse(parallel.data % zero.replicate != 0, "parallel.zero.replicate",
+         std::to_string(zero.replicate) + " groups do not divide parallel.data " +
+             std::to_string(parallel.data));
+  refuse(zero.replicate > 1 && parallel.shards() == 1, "parallel.zero.replicate",
+         "leaves one replica in each group, which has nobody to divide with; " +
+             ("use fewer than parallel.data " + std::to_string(parallel.data)));
+  refuse(!parallel.replicas.empty() && (zero.stage > 1 || zero.replicate > 1),
+         "parallel.zero.stage",
+         stage + (zero.replicate > 1 ? " in groups of replicas" : "") +
+             " does not go with partition.replicas; write stage 0 or 1");
+  refuse(study.schedule.post_validation && (zero.stage > 1 || zero.replicate > 1),
+         "parallel.zero.stage",
+         stage + (zero.replicate > 1 ? " in groups of replicas" : "") +
+             " does not go with schedule.post_validation, whose gradients stay for the next step; "
+             "write stage 0 or 1");
+  const bool double_gradients = study.training.grad_dtype == DType::kFp64;
+  refuse(double_gradients && zero.reduce_dtype.has_value(), "parallel.zero.reduce_dtype",
+         "gradients add up in fp64, and are reduced so; leave it out");
+}
+
+}  // namespace trainyard

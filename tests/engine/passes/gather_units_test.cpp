@@ -1,0 +1,240 @@
+// ZeRO-2 and 3 in segments: what is gathered and reduced when, how many bytes that moves, what
+// stays in memory.
+#include "engine/passes/gather_units.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/exec/op_work.h"
+#include "engine/memory/memory.h"
+#include "engine/passes/compile.h"
+#include "engine/program/program_text.h"
+#include "engine/program/verify.h"
+#include "tests/support/studies.h"
+
+namespace trainyard {
+
+namespace {
+
+// Three layers of 12 h^2 + 13 h and the ends: (64 + 8) h embeddings, 2 h final norm, h = 32.
+constexpr std::int64_t kLayer = 12 * 32 * 32 + 13 * 32, kRoot = (64 + 8) * 32 + 2 * 32;
+constexpr std::int64_t kAll = 3 * kLayer + kRoot;
+
+std::string study(const std::string& parallel, const std::string& more = "") {
+  return "model: {family: gpt, layers: 3, hidden: 32, heads: 4, vocab: 64, seq_len: 8}\n"
+         "cluster: {preset: dgx-a100-80g, nodes: 2}\nparallel: {" +
+         parallel +
+         "}\ntraining: {global_batch: 32, microbatch: 1, dropout: 0, precision: bf16}\n" + more;
+}
+
+Program compiled(const std::string& parallel, const std::string& more = "") {
+  const Program program = compiled_program(prepare_text(study(parallel, more)));
+  REQUIRE_FALSE(find_violation(program));
+  return program;
+}
+
+const Segment& segment(const Program& program, const std::string& name) {
+  const auto found = std::find_if(program.segments.begin(), program.segments.end(),
+                                  [&](const Segment& s) { return s.name == name; });
+  REQUIRE(found != program.segments.end());
+  return *found;
+}
+
+/// "b2", the bucket that a value belongs to.
+std::string bucket(const Value& value) { return value.name.substr(0, value.name.find('.')); }
+
+/// What a segment does with buckets, and where each layer begins: "gather b3", "layer 0", "free
+/// b3", "reduce b3", "add b3".
+std::vector<std::string> events(const Program& program, const std::string& name) {
+  std::vector<std::string> out;
+  std::string layer;
+  for (const ProgramOp& op : segment(program, name).ops) {
+    const auto read = [&](std::size_t i) -> const Value& {
+      return program.values[op.reads[i].value];
+    };
+    const std::string& module = program.modules[op.module];
+    const std::size_t at = module.find("layers.");
+    const std::string here = at == std::string::npos ? "" : "layer " + module.substr(at + 7, 1);
+    if (!here.empty() && here != layer) out.push_back(here);
+    if (!here.empty()) layer = here;
+    if (op.kind == OpKind::kAllGather) out.push_back("gather " + bucket(read(0)));
+    if (op.kind == OpKind::kReduceScatter) out.push_back("reduce " + bucket(read(0)));
+    if (op.kind == OpKind::kAdd && read(0).name.ends_with(".grad_sum"))
+      out.push_back("add " + bucket(read(0)));
+    for (std::size_t i = 0; op.kind == OpKind::kFree && i < op.reads.size(); ++i) {
+      if (read(i).memory == MemoryClass::kParameter) out.push_back("free " + bucket(read(i)));
+    }
+  }
+  return out;
+}
+
+using Events = std::vector<std::string>;
+
+/// Elements that each kind of collective moves in a step, as buffers of all members.
+std::map<std::string, std::int64_t> moved(const Program& program) {
+  std::map<std::string, std::int64_t> out;
+  const auto add = [&](SegmentId id) {
+    for (const ProgramOp& op : program.segments[id].ops) {
+      if (!is_collective(op.kind) || op.stream != StreamId::kDp) continue;
+      const Value& of = program.values[op.reads[0].value];
+      out[std::string(to_string(op.kind)) + ":" + program.groups[op.group].name] +=
+          message_bytes(program, op) / size_in_bytes(of.dtype);
+    }
+  };
+  for (const Call& call : program.body[0].calls) {
+    add(call.segment);
+    for (const auto& [at, inner] : call.inside) add(inner);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a unit is gathered while the one before it computes, and reduced behind it") {
+  // Buckets stand in the order of the backward: b0 of the ends, b1 to b3 of layers 2 to 0. The ends
+  // compute from the first op of a forward to its last, and of a backward, too.
+  const Program program = compiled("tensor: 1, pipeline: 1, data: 4, zero: 3");
+  CHECK(events(program, "0F") == Events{"gather b0", "gather b3", "gather b2", "layer 0", "free b3",
+                                        "gather b1", "layer 1", "free b2", "layer 2", "free b1"});
+  CHECK(events(program, "0B") == Events{"gather b1", "gather b2", "layer 2", "free b1", "reduce b1",
+                                        "gather b3", "layer 1", "free b2", "add b1", "reduce b2",
+                                        "layer 0", "free b3", "add b2", "reduce b3", "free b0",
+                                        "add b3", "reduce b0", "add b0"});
+}
+
+TEST_CASE("gathers are issued as far ahead as the study says, and as many as may be in flight") {
+  const auto forward = [](const std::string& keys) {
+    return events(compiled("tensor: 1, pipeline: 1, data: 4, zero: {stage: 3, " + keys + "}"),
+                  "0F");
+  };
+  CHECK(forward("prefetch: 0") == Events{"gather b0", "gather b3", "layer 0", "free b3",
+                                         "gather b2", "layer 1", "free b2", "gather b1", "layer 2",
+                                         "free b1"});
+  // Two ahead of the ends: both layers at the begin. The third may come once one has gone.
+  CHECK(forward("prefetch: 2") == Events{"gather b0", "gather b3", "gather b2", "layer 0",
+                                         "free b3", "gather b1", "layer 1", "free b2", "layer 2",
+                                         "free b1"});
+  CHECK(forward("prefetch: 2, gathers_in_flight: 3") ==
+        Events{"gather b0", "gather b3", "gather b2", "gather b1", "layer 0", "free b3", "layer 1",
+               "free b2", "layer 2", "free b1"});
+  CHECK(forward("prefetch: 1, gathers_in_flight: 1") == forward("prefetch: 0"));
+  CHECK(forward("reshard_after_forward: false") == Events{"gather b0", "gather b3", "gather b2",
+                                                          "layer 0", "gather b1", "layer 1",
+                                                          "layer 2"});
+}
+
+TEST_CASE("gathers and reductions move what their closed forms say") {
+  // d ranks, m microbatches, all parameters P of which the ends have R. Buckets are padded to d.
+  for (const int d : {2, 4, 8, 16}) {
+    const std::string data = "tensor: 1, pipeline: 1, data: " + std::to_string(d) + ", zero: ";
+    const std::int64_t m = 32 / d;
+    CAPTURE(d);
+    static_assert(kLayer % 16 == 0 && kRoot % 16 == 0);
+    // Layers are gathered for the forward and again for the backward; the ends stay.
+    CHECK(moved(compiled(data + "3")) ==
+          std::map<std::string, std::int64_t>{{"all_gather:dp", m * (2 * 3 * kLayer + kRoot)},
+                                              {"reduce_scatter:dp", m * kAll}});
+    CHECK(moved(compiled(data + "{stage: 3, reshard_after_forward: false}")) ==
+          std::map<std::string, std::int64_t>{{"all_gather:dp", m * kAll},
+                                              {"reduce_scatter:dp", m * kAll}});
+    CHECK(moved(compiled(data + "{stage: 3, reduce: last}")) ==
+          std::map<std::string, std::int64_t>{{"all_gather:dp", m * (2 * 3 * kLayer + kRoot)},
+                                              {"reduce_scatter:dp", kAll}});
+    // Stage 2 gathers what it has updated, once.
+    CHECK(moved(compiled(data + "2")) ==
+          std::map<std::string, std::int64_t>{{"all_gather:dp", kAll},
+                                              {"reduce_scatter:dp", m * kAll}});
+    CHECK(moved(compiled(data + "{stage: 2, reduce: last}")) == moved(compiled(data + "1")));
+    if (d < 4) continue;
+    // In two groups: of d / 2 ranks each, which add up their shards.
+    CHECK(moved(compiled(data + "{stage: 3, replicate: 2}")) ==
+          std::map<std::string, std::int64_t>{{"all_gather:dp1", m * (2 * 3 * kLayer + kRoot)},
+                                              {"reduce_scatter:dp1", m * kAll},
+                                              {"all_reduce:dp0", m * kAll / (d / 2)}});
+  }
+}
+
+TEST_CASE("memory holds shards, the unit that computes and those on their way") {
+  const auto peak = [](const std::string& keys) {
+    return memory_peaks(compiled("tensor: 1, pipeline: 1, data: 4, zero: {stage: 3" + keys + "}"),
+                        {})[0];
+  };
+  const std::int64_t shard = 2 * kAll / 4;
+  const MemoryPeak one_ahead = peak("");
+  CHECK(one_ahead.optimizer_state == 12 * kAll / 4);
+  CHECK(one_ahead.parameters == shard + one_ahead.gathered_parameters);
+  // Peak: in the backward of a layer, with the next one on its way and the ends gathered.
+  CHECK(one_ahead.gathered_parameters == 2 * (kRoot + 2 * kLayer));
+  CHECK(one_ahead.prefetched_parameters == 2 * kLayer);
+  CHECK(peak(", prefetch: 0").gathered_parameters == 2 * (kRoot + kLayer));
+  CHECK(peak(", prefetch: 0").prefetched_parameters == 0);
+  // What stays for the backward: all of it, when the forward ends.
+  Bytes most = 0;
+  follow_memory(compiled("tensor: 1, pipeline: 1, data: 4, zero: {stage: 3, reshard_after_forward: "
+                         "false}"),
+                {},
+                [&](std::size_t, const MemoryStep& step) { most = std::max(most, step.gathered); });
+  CHECK(most == 2 * kAll);
+  // Gradients: shards in fp32, and the buckets of the layer, of the one being reduced and of the
+  // ends.
+  CHECK(one_ahead.gradients >= 4 * (kAll / 4 + kLayer + kRoot));
+  CHECK(one_ahead.gradients <= 4 * (kAll / 4 + 2 * kLayer + kLayer / 4 + kRoot) + 8);
+}
+
+TEST_CASE("in a pipeline what stays is gathered once a step") {
+  const std::string uneven = "partition: {method: uniform, uneven: true}\n";
+  const Program program = compiled("tensor: 1, pipeline: 2, data: 4, zero: 3", uneven);
+  // That is the root alone, weights that the last stage shares and others, behind the buckets of
+  // layers: those are gathered for each of 8 microbatches.
+  CHECK(events(program, "0GATHER") == Events{"gather b3", "gather b2"});
+  const auto calls = std::count_if(
+      program.body[0].calls.begin(), program.body[0].calls.end(),
+      [&](const Call& call) { return program.segments[call.segment].name == "0GATHER"; });
+  CHECK(calls == 1);
+  CHECK(events(compiled("tensor: 1, pipeline: 2, data: 4, zero: {stage: 3, reshard_after_forward: "
+                        "false}",
+                        uneven),
+               "0F") == Events{"layer 0", "layer 1"});
+}
+
+TEST_CASE("modules that patterns match are units") {
+  const Program program =
+      compiled("tensor: 1, pipeline: 1, data: 4, zero: {stage: 3, units: ['*.mlp', '*.layers.2']}");
+  // Layers 0 and 1 have a unit each, their MLP; layer 2 has its MLP, and what is left of it. The
+  // ends and the attention of layers 0 and 1 are the root's.
+  const Events forward = events(program, "0F");
+  CHECK(std::count_if(forward.begin(), forward.end(),
+                      [](const std::string& e) { return e.starts_with("gather"); }) == 5);
+  CHECK(std::count_if(forward.begin(), forward.end(),
+                      [](const std::string& e) { return e.starts_with("free"); }) == 4);
+  try {
+    compiled_program(prepare_text(
+        study("tensor: 1, pipeline: 1, data: 4, zero: {stage: 3, units: ['*.layer.*']}")));
+    FAIL("a pattern that matches nothing is taken");
+  } catch (const std::runtime_error& error) {
+    CHECK(std::string(error.what()).find("no module matches '*.layer.*'") != std::string::npos);
+  }
+}
+
+TEST_CASE("more replicas change neither graph nor segments, nor do more groups of them") {
+  Compiler compiler;
+  const auto segments_of = [&](const std::string& zero, int data) {
+    const Prepared prepared = prepare_text(
+        study("tensor: 1, pipeline: 1, data: " + std::to_string(data) + ", zero: " + zero));
+    PassLog log;
+    const auto compiled =
+        compiler.compile(prepared.model, program_inputs(prepared.study), prepared.software, log);
+    REQUIRE(std::holds_alternative<const Program*>(compiled));
+    return compiler.segments().number;
+  };
+  const auto first = segments_of("3", 2);
+  CHECK(segments_of("3", 16) == first);
+  const auto grouped = segments_of("{stage: 3, replicate: 2}", 4);
+  CHECK(grouped != first);
+  CHECK(segments_of("{stage: 3, replicate: 4}", 16) == grouped);
+}
+
+}  // namespace trainyard

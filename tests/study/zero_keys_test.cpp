@@ -1,0 +1,107 @@
+// parallel.zero: what its keys say, what the plan decides for them, and what is refused.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "tests/support/studies.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Line 3 is `parallel:`, on 8 devices.
+std::string study_with(const std::string& parallel, const std::string& more = "") {
+  return "model: {family: gpt, layers: 4, hidden: 64, heads: 4, vocab: 40, seq_len: 8}\n"
+         "cluster: {preset: dgx-a100-80g, nodes: 1}\n"
+         "parallel: {" +
+         parallel + "}\ntraining: {global_batch: 16}\n" + more;
+}
+
+ZeroConfig zero(const std::string& parallel) {
+  return prepare_text(study_with(parallel)).study.parallel.zero;
+}
+
+std::string fault(const std::string& parallel, const std::string& more = "") {
+  try {
+    prepare_text(study_with(parallel, more));
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("stages of ZeRO have what frameworks do as their defaults") {
+  const ZeroConfig third = zero("zero: 3");
+  CHECK(third.stage == 3);
+  CHECK(third.units.empty());
+  CHECK(third.prefetch == 1);
+  CHECK(third.gathers_in_flight == 2);
+  CHECK(third.reshard_after_forward);
+  CHECK(third.reduces_each());
+  CHECK_FALSE(third.reduce_dtype.has_value());
+  CHECK(zero("fsdp: true") == third);
+  CHECK(zero("fsdp: false").stage == 0);
+  CHECK(zero("zero: {stage: 3, units: layer}") == third);
+  CHECK(zero("zero: {stage: 3, units: ['*.mlp', '*.attention']}").units ==
+        std::vector<std::string>{"*.mlp", "*.attention"});
+  CHECK(zero("zero: {stage: 3, reduce_dtype: bf16}").reduce_dtype == DType::kBf16);
+  // DeepSpeed reduces in each microbatch, and has no ZeRO-2 in a pipeline; Megatron reduces once.
+  CHECK(zero("zero: 2").reduces_each());
+  CHECK_FALSE(zero("pipeline: 2, zero: 2").reduces_each());
+  CHECK(zero("pipeline: 2, zero: {stage: 2, reduce: each}").reduces_each());
+  CHECK(zero("pipeline: 2, zero: 3").reduces_each());
+  CHECK_FALSE(zero("zero: 1").reduces_each());
+}
+
+TEST_CASE("what a stage of ZeRO has no use for is said") {
+  const auto warnings = [](const std::string& keys) {
+    return prepare_text(study_with("zero: {" + keys + "}")).study.warnings;
+  };
+  using Warnings = std::vector<std::string>;
+  CHECK(warnings("stage: 0, replicate: 2") ==
+        Warnings{"parallel.zero.replicate is not used: stage 0 divides nothing"});
+  CHECK(warnings("stage: 1, reduce: each") ==
+        Warnings{"parallel.zero.reduce is not used: stage 1 reduces once a step"});
+  CHECK(warnings("stage: 2, prefetch: 3, units: layer") ==
+        Warnings{"parallel.zero.units is not used: stage 2 gathers no parameters",
+                 "parallel.zero.prefetch is not used: stage 2 gathers no parameters"});
+  CHECK(warnings("stage: 3, prefetch: 3, units: layer, reduce: last").empty());
+  CHECK(zero("zero: {stage: 0, replicate: 2}").replicate == 1);
+}
+
+TEST_CASE("what ZeRO does not go with is refused at its key") {
+  const std::string at = "study.yaml:3:";
+  CHECK(fault("zero: 4") == at + "18: parallel.zero: expected at most 3, got 4");
+  CHECK(fault("zero: {stage: 2, by: parameter}") ==
+        at + "33: parallel.zero.by: parameter is of stage 1: stage 2 divides gradients, too; write "
+             "shard");
+  CHECK(fault("zero: {stage: 1, by: parameter, replicate: 2}") ==
+        at + "55: parallel.zero.replicate: groups of replicas divide shards, not whole parameters; "
+             "leave it out, or write by: shard");
+  CHECK(fault("zero: {stage: 3, replicate: 3}") ==
+        at + "40: parallel.zero.replicate: 3 groups do not divide parallel.data 8");
+  CHECK(fault("zero: {stage: 3, replicate: 8}") ==
+        at + "40: parallel.zero.replicate: leaves one replica in each group, which has nobody to "
+             "divide with; use fewer than parallel.data 8");
+  CHECK(fault("zero: {stage: 3, units: layers}") ==
+        at + "36: parallel.zero.units: expected layer, or a list of patterns of modules such as "
+             "[\"*.layers.*\"], got 'layers'");
+  CHECK(fault("zero: {stage: 3, units: []}") ==
+        at + "36: parallel.zero.units: expected patterns of modules, got nothing");
+  CHECK(fault("fsdp: true, zero: 1") ==
+        at +
+            "18: parallel.fsdp: is stage 3 of ZeRO, and parallel.zero says a stage, too; leave one "
+            "of them out");
+  CHECK(fault("zero: {stage: 3, reduce_dtype: int8}")
+            .starts_with(at + "43: parallel.zero.reduce_dtype"));
+  CHECK(fault("zero: 3", "schedule: {method: 1f1b, post_validation: true}\n")
+            .find("stage 3 does not go with schedule.post_validation") != std::string::npos);
+  CHECK(fault("zero: {stage: 3}", "partition: {replicas: [1, 3]}\n")
+            .find("parallel.zero.stage: stage 3 does not go with partition.replicas") !=
+        std::string::npos);
+}
+
+}  // namespace trainyard
