@@ -1,7 +1,12 @@
 // `recompute`, a word or a map with its details, and what it asks of the pipeline and the schedule.
 #include <algorithm>
+#include <array>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "engine/base/near_names.h"
+#include "engine/base/user_text.h"
 #include "engine/recompute/checkpoint_groups.h"
 #include "engine/schedule/schedule_names.h"
 #include "study/study_origin.h"
@@ -57,6 +62,39 @@ void read_strategy(Section& section) {
   section.study().recompute.group = *group;
 }
 
+/// `every: 2`: every second layer is recomputed, torchtitan's option "2" of selective
+/// checkpointing.
+void read_every(Section& section) {
+  const auto node = given_for(section, "every", {Method::kFull});
+  if (!node) return;
+  section.study().recompute.every = static_cast<int>(section.integer_of(*node, "every"));
+}
+
+void read_modules(Section& section) {
+  const auto node = given_for(section, "modules", {Method::kSelective});
+  if (!node) return;
+  if (node->items().empty())
+    node->fail("expected at least one of core-attn, mlp, layernorm or a pattern such as '*.mlp'");
+  std::vector<std::string>& modules = section.study().recompute.modules;
+  // Megatron's words; its mlp is a module here.
+  constexpr std::array<std::pair<const char*, const char*>, 3> kWords = {
+      {{"core-attn", "core-attn"}, {"layernorm", "layernorm"}, {"mlp", "*.mlp"}}};
+  node->each_item([&](const YamlNode& item) {
+    std::string entry = item.as_string();
+    const auto* const word = std::find_if(kWords.begin(), kWords.end(), [&](const auto& known) {
+      return same_name(entry, known.first);
+    });
+    if (word != kWords.end()) {
+      entry = word->second;
+    } else if (entry.find_first_of(".*") == std::string::npos) {
+      item.fail(
+          "expected core-attn, mlp, layernorm or a pattern of module paths such as '*.mlp', got " +
+          quoted(entry));
+    }
+    modules.push_back(entry);
+  });
+}
+
 }  // namespace
 
 void read_recompute(Section& root) {
@@ -69,11 +107,18 @@ void read_recompute(Section& root) {
   };
   if (node->is_scalar()) return read(*node);
   Section section = root.child("recompute");
-  read(section.required("method"));
+  if (section.contains("method") || !section.contains("modules")) {
+    read(section.required("method"));
+  } else {
+    recompute.method = Method::kSelective;
+    root.study().origins["recompute.method"] = derived_origin("modules are named");
+  }
   section.read_all({{"method", [] {}},
                     {"first", [&] { read_first(section); }},
                     {"unit", [&] { read_unit(section); }},
-                    {"strategy", [&] { read_strategy(section); }}});
+                    {"strategy", [&] { read_strategy(section); }},
+                    {"every", [&] { read_every(section); }},
+                    {"modules", [&] { read_modules(section); }}});
   section.finish();
 }
 

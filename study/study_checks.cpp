@@ -174,7 +174,7 @@ void check_partition(const Study& study) {
 
 void warn_of_recompute(Study& study) {
   if (study.recompute.method == RecomputeConfig::Method::kSelective &&
-      study.training.flash_attention == FlashAttention::kOn) {
+      study.recompute.modules.empty() && study.training.flash_attention == FlashAttention::kOn) {
     study.warnings.push_back(
         "recompute: selective changes nothing with flash attention, which "
         "keeps no scores to recompute");
@@ -215,6 +215,12 @@ void check_offload(const Study& study) {
   if (study.recompute.method == RecomputeConfig::Method::kNone) {
     fail_at(study, key,
             "copies what recomputation keeps, and recompute is none; write recompute: full");
+  }
+  if (study.recompute.method == RecomputeConfig::Method::kByOp ||
+      !study.recompute.modules.empty()) {
+    fail_at(study, key,
+            "copies the inputs of recomputed layers, and recomputation that keeps more of a layer "
+            "is not copied in this version; write recompute: full");
   }
   if (study.recompute.method == RecomputeConfig::Method::kSelective &&
       study.training.flash_attention == FlashAttention::kOn) {

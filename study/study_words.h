@@ -34,8 +34,8 @@ inline constexpr std::array<std::string_view, 3> kReduceTypeWords = {"fp32", "bf
 inline constexpr std::string_view kLayerUnits = "layer";  // of parallel.zero.units
 inline constexpr IndexedArray<RecomputeConfig::Unit, std::string_view, 2> kRecomputeUnitWords = {
     "layer", "sublayer"};  // of RecomputeConfig::Unit
-inline constexpr IndexedArray<RecomputeConfig::Method, std::string_view, 5> kRecomputeWords = {
-    "none", "selective", "full", "stage-aware", "group"};
+inline constexpr IndexedArray<RecomputeConfig::Method, std::string_view, 6> kRecomputeWords = {
+    "none", "selective", "by-op", "full", "stage-aware", "group"};
 
 inline constexpr std::array<std::string_view, 5> kPrecisionWords = {"fp32", "tf32", "fp16", "bf16",
                                                                     "fp64"};

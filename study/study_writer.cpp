@@ -5,6 +5,7 @@
 
 #include "engine/base/format.h"
 #include "engine/base/quantity.h"
+#include "engine/base/user_text.h"
 #include "engine/recompute/checkpoint_groups.h"
 #include "study/resolved_text.h"
 #include "study/study_keys.h"
@@ -175,19 +176,32 @@ void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
   out.close();
 }
 
+/// ["*.mlp", "layernorm"].
+std::string list_text(const std::vector<std::string>& texts) {
+  std::string text;
+  for (const std::string& one : texts) text += (text.empty() ? "" : ", ") + quoted(one);
+  return "[" + text + "]";
+}
+
 void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
   using Method = RecomputeConfig::Method;
   const std::string_view method = kRecomputeWords[recompute.method];
   const bool details = recompute.method == Method::kStageAware ||
                        recompute.method == Method::kGroup ||
-                       recompute.unit != RecomputeConfig::Unit::kLayer;
+                       recompute.unit != RecomputeConfig::Unit::kLayer || recompute.every > 1 ||
+                       !recompute.modules.empty();
   if (!details) return out.text("recompute", method);
   out.open("recompute");
   out.text("method", method);
+  if (!recompute.modules.empty()) {
+    out.line("modules", list_text(recompute.modules));
+    return out.close();
+  }
   if (recompute.method != Method::kFull) out.text("strategy", strategy_of_group(recompute.group));
   if (recompute.method == Method::kStageAware)
     out.line("first", recompute.first ? number_text(*recompute.first) : "auto");
   out.text("unit", kRecomputeUnitWords[recompute.unit]);
+  if (recompute.every > 1) out.integer("every", recompute.every);
   out.close();
 }
 

@@ -24,6 +24,7 @@
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/post_validation.h"
 #include "engine/passes/recompute.h"
+#include "engine/passes/recompute_regions.h"
 #include "engine/passes/replica_obstacles.h"
 #include "engine/passes/schedule_of_plan.h"
 #include "engine/passes/select_kernels.h"

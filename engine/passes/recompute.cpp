@@ -9,14 +9,12 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/recompute/checkpoint_groups.h"
+#include "engine/passes/recompute_regions.h"
 #include "engine/recompute/stage_aware.h"
 
 namespace trainyard {
 
 namespace {
-
-using Region = std::vector<std::size_t>;  // indices into TrainingGraph::forward, ascending
 
 class Recomputer {
  public:
@@ -31,14 +29,15 @@ class Recomputer {
   };
 
   /// Recomputes each region for itself, from what it keeps.
-  void run(const std::vector<Region>& regions, Rule rule) {
+  void run(const std::vector<RecomputeRegion>& regions, Rule rule) {
     index_readers();
     region_of_.assign(training_.graph.ops.size(), -1);
     for (std::size_t r = 0; r < regions.size(); ++r) {
-      for (std::size_t i : regions[r])
-        region_of(training_.forward[i]) = static_cast<std::int32_t>(r);
+      const auto number = static_cast<std::int32_t>(r);
+      for (std::size_t i : regions[r].ops) region_of(training_.forward[i]) = number;
+      for (std::size_t i : regions[r].kept) region_of(training_.forward[i]) = number;
     }
-    for (const Region& region : regions) recompute_region(region, rule);
+    for (const RecomputeRegion& region : regions) recompute_region(region.ops, rule);
     insert_clones();
   }
 
@@ -60,7 +59,7 @@ class Recomputer {
     }
   }
 
-  void recompute_region(const Region& region, Rule rule) {
+  void recompute_region(const std::vector<std::size_t>& region, Rule rule) {
     if (region.empty()) return;
     // Needed: written here and read by the backward; then what the needed ones are computed from.
     std::unordered_map<TensorId, bool> needed;  // every tensor written here -> needed?
@@ -160,134 +159,7 @@ class Recomputer {
   std::vector<std::vector<Instruction>> clones_;  // [place in backward]: inserted before it
 };
 
-bool connects_stages(const Instruction& op) {
-  const bool flat = op.attrs.dim < 0;
-  return op.kind == OpKind::kLoad || op.kind == OpKind::kSend ||
-         (flat && (op.kind == OpKind::kSlice || op.kind == OpKind::kAllGather));
-}
-
-std::vector<Region> sequence_gathers(const TrainingGraph& training) {
-  std::vector<Region> regions;
-  for (std::size_t i = 0; i < training.forward.size(); ++i) {
-    const Instruction& op = training.forward[i];
-    if (op.kind == OpKind::kAllGather && op.attrs.partial_gradient) regions.push_back({i});
-  }
-  return regions;
-}
-
-std::vector<Region> attention_cores(const TrainingGraph& training) {
-  std::map<std::tuple<std::int32_t, PathId, int>, Region> by_module;  // (layer, module, half)
-  for (std::size_t i = 0; i < training.forward.size(); ++i) {
-    const Instruction& op = training.forward[i];
-    const bool core = op.attrs.heads > 0 && op.kind != OpKind::kRope &&
-                      op.kind != OpKind::kHeadNorm && op.kind != OpKind::kRelativeBias &&
-                      op.kind != OpKind::kFlashAttention;
-    if (core) by_module[{op.layer, op.module, op.half}].push_back(i);
-  }
-  std::vector<Region> regions;
-  regions.reserve(by_module.size());
-  for (auto& [key, region] : by_module) regions.push_back(std::move(region));
-  return regions;
-}
-
-/// What an embedding found, summed over the tensor group where it lies: not to be done again when
-/// the embedding itself is kept, since its storage holds the sum already.
-bool sums_embedding(const TrainingGraph& training, const Instruction& op) {
-  if (op.kind != OpKind::kAllReduce) return false;
-  const OpId producer = training.graph.tensors[op.reads[0]].producer;
-  return producer != kNoIndex && training.graph.ops[producer].kind == OpKind::kEmbedding;
-}
-
-/// Whole layers, or their sublayers; none is empty.
-std::vector<Region> units(const TrainingGraph& training, RecomputeConfig::Unit unit) {
-  constexpr std::int32_t kMostSublayers = 3;  // T5's decoder
-  const bool whole = unit == RecomputeConfig::Unit::kLayer;
-  Numbered<Region> out(training.graph.num_layers * kMostSublayers);
-  for (std::size_t i = 0; i < training.forward.size(); ++i) {
-    const Instruction& op = training.forward[i];
-    if (op.layer < 0 || connects_stages(op) || op.kind == OpKind::kEmbedding) continue;
-    if (sums_embedding(training, op)) continue;
-    out[op.layer * kMostSublayers + (whole ? 0 : op.sublayer)].push_back(i);
-  }
-  std::erase_if(out, [](const Region& region) { return region.empty(); });
-  return out;
-}
-
-std::int32_t stage_of(const TrainingGraph& training, const Region& region) {
-  return training.forward[region.front()].stage;
-}
-
-/// [stage]: how many of `regions` it has.
-Numbered<int> count_by_stage(const TrainingGraph& training, const std::vector<Region>& regions) {
-  Numbered<int> out(training.num_stages, 0);
-  for (const Region& region : regions) ++out[stage_of(training, region)];
-  return out;
-}
-
-/// Units that their stages recompute: the first ones of each.
-std::vector<Region> recomputed_units(const TrainingGraph& training, RecomputeConfig::Unit unit,
-                                     const Numbered<double>& kept) {
-  std::vector<Region> all = units(training, unit);
-  Numbered<int> left = count_by_stage(training, all);
-  for (const std::int64_t stage : kept.keys())
-    left[stage] = num_recomputed(left[stage], kept[stage]);
-  std::vector<Region> out;
-  for (Region& region : all) {
-    if (left[stage_of(training, region)]-- > 0) out.push_back(std::move(region));
-  }
-  return out;
-}
-
-/// "encoder" of an op of "encoder.layers.3.mlp.fc1".
-std::string_view stack_of(const TrainingGraph& training, const Instruction& op) {
-  const std::string_view module = training.graph.modules[op.module];
-  return module.substr(0, module.find('.'));
-}
-
-/// Layers joined to groups, each within one stage and one stack.
-std::vector<Region> grouped(const TrainingGraph& training, const std::vector<Region>& layers,
-                            int most) {
-  std::vector<int> run;  // [layer]: one number for layers of one stage and stack
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const Instruction& op = training.forward[layers[i].front()];
-    const Instruction& before = training.forward[layers[i == 0 ? 0 : i - 1].front()];
-    const bool same =
-        op.stage == before.stage && stack_of(training, op) == stack_of(training, before);
-    run.push_back(i == 0 ? 0 : run.back() + (same ? 0 : 1));
-  }
-  std::vector<Region> groups;
-  for (const auto& members : checkpoint_groups(run, most)) {
-    Region& group = groups.emplace_back();
-    for (const std::size_t i : members)
-      group.insert(group.end(), layers[i].begin(), layers[i].end());
-    std::sort(group.begin(),
-              group.end());  // halves of a microbatch go on to the next layer in turn
-  }
-  return groups;
-}
-
-std::vector<Region> recomputed_regions(const TrainingGraph& training, const RecomputeConfig& config,
-                                       const Numbered<double>& kept) {
-  switch (config.method) {
-    case RecomputeConfig::Method::kNone: return {};
-    case RecomputeConfig::Method::kSelective: {
-      std::vector<Region> cores = attention_cores(training);
-      std::erase_if(cores, [&](const Region& core) { return kept[stage_of(training, core)] >= 1; });
-      return cores;
-    }
-    case RecomputeConfig::Method::kFull:
-    case RecomputeConfig::Method::kStageAware:
-    case RecomputeConfig::Method::kGroup:
-      return grouped(training, recomputed_units(training, config.unit, kept), config.group);
-  }
-  return {};
-}
-
 }  // namespace
-
-Numbered<int> num_units(const TrainingGraph& training, RecomputeConfig::Unit unit) {
-  return count_by_stage(training, units(training, unit));
-}
 
 Numbered<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,
                              const Numbered<bool>& recomputing) {
@@ -311,6 +183,8 @@ void recompute(TrainingGraph& training, const RecomputeConfig& config,
   if (config.method == RecomputeConfig::Method::kNone) return;
   Recomputer(training).run(recomputed_regions(training, config, kept),
                            {.all_ops = software.recompute_runs_all_ops});
+  if (const auto norms = discarded_norms(training, config, kept); !norms.empty())
+    Recomputer(training).run(norms, {.keep_outputs = false});
 }
 
 }  // namespace trainyard

@@ -1,13 +1,15 @@
 // Pass: which forward values are kept for the backward and which are computed again.
 //
 // Recomputing is nothing but more instructions: clones of forward instructions, placed in the
-// backward before the first one that reads their results. Three kinds of region are recomputed:
+// backward before the first one that reads their results. Regions are recomputed:
 //   - gathers of sequence parallelism, always: the shard is kept, not the gathered tensor
 //     (Korthikanti et al. 2022, section 4.2.2);
-//   - selective: the ops between the qkv projection and the output projection;
+//   - selective: the ops between the qkv projection and the output projection, or the modules that
+//     the study names;
+//   - by-op: of each layer all but what costs most to compute again (recompute_regions.h);
 //   - full: a whole layer from its input, or each of its sublayers from its own (twice the inputs
 //     are kept, and half as much is there at once while it is recomputed); embedding and head are
-//     kept;
+//     kept; or every second, third, ... layer so;
 //   - stage-aware: the same, of the first layers (sublayers) of each stage, as many as
 //     stage_aware.h says;
 //   - group: several layers that follow one another on a stage, from the input of the first
@@ -22,9 +24,6 @@
 #include "engine/plan/plan.h"
 
 namespace trainyard {
-
-/// Layers or sublayers of each stage that could be recomputed, [stage].
-Numbered<int> num_units(const TrainingGraph& training, RecomputeConfig::Unit unit);
 
 /// Share of its units that each stage does not recompute, [stage]: stage-aware as stage_aware.h
 /// says for config.first, which has been chosen; else none. A stage that is not among `recomputing`

@@ -137,6 +137,7 @@ struct RecomputeConfig {
   enum class Method : std::uint8_t {
     kNone,
     kSelective,
+    kByOp,
     kFull,
     kStageAware,
     kGroup
@@ -147,6 +148,9 @@ struct RecomputeConfig {
   /// sublayers (attention, cross-attention, MLP), as Merak's subgraphs are.
   enum class Unit : std::uint8_t { kLayer, kSublayer } unit = Unit::kLayer;
   int group = 1;  // of kGroup: layers checkpointed as one, at most (recompute/checkpoint_groups.h)
+  int every = 1;  // of kFull: 2 recomputes every second unit of a stage, and keeps the others
+  /// What kSelective takes: core-attn, layernorm, or patterns of module paths. Empty: the core.
+  std::vector<std::string> modules;
   friend bool operator==(const RecomputeConfig&, const RecomputeConfig&) = default;
 };
 

@@ -127,7 +127,17 @@ const KeyTable& recompute_keys() {
        .help = "layers (units) of a stage that are recomputed as one: each, contiguous, group_2, "
                "group_3, ...",
        .fallback = "each",
-       .matters = "stage-aware, group"}};
+       .matters = "stage-aware, group"},
+      {.name = "every",
+       .forms = {IntegerForm{1, kMaxLayers}},
+       .help = "2: every second layer (unit) of a stage is recomputed, the others are kept",
+       .field = field<&Study::recompute, &RecomputeConfig::every>(),
+       .matters = "full"},
+      {.name = "modules",
+       .forms = {ListForm{TextForm{}}},
+       .help = "what is recomputed: core-attn, mlp, layernorm, or patterns of module paths",
+       .fallback = "[core-attn]",
+       .matters = "selective"}};
   return keys;
 }
 

@@ -129,7 +129,7 @@ KeyTable make_study_keys() {
        .fallback = "1f1b"},
       {.name = "recompute",
        .forms = {WordForm{kRecomputeWords, kPlannedRecomputes},
-                 MapForm{recompute_keys, "", {"method"}}},
+                 MapForm{recompute_keys, "", {"method"}}, MapForm{recompute_keys, "", {"modules"}}},
        .help = "what the backward computes again",
        .fallback = "none"},
       {"offload", {MapForm{offload_keys}}, "what waits in the host's memory for the backward"},

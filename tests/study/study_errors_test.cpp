@@ -51,7 +51,7 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
         "uniform");
   CHECK(with("recompute: {method: rotor}\n") ==
         "study.yaml:5:21: recompute.method: recompute 'rotor' is not in this version, which has "
-        "none, selective, full, stage-aware and group");
+        "none, selective, by-op, full, stage-aware and group");
   CHECK(set("parallel.context=2") ==
         "--set parallel.context=2: parallel.context: context parallelism is not in this version, "
         "which has tensor, pipeline and data parallelism; write 1");

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/passes/recompute_regions.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {
@@ -144,6 +145,83 @@ TEST_CASE("what is summed over ranks in place is summed once for each time it is
   // Each layer has that of its attentions, two in the decoder; an MLP's only where a norm of the
   // same layer reads the layer's end: the encoder's final norm.
   CHECK(sums == 2 * 1 + 1 + 2 * 2);
+}
+
+namespace {
+
+/// Six layers with as many heads of keys as of queries, so that q, k and v are as wide.
+TrainingGraph six_gated_layers(const std::vector<std::string>& sets) {
+  return training_graph(prepare_text(
+      "model: {family: llama, layers: 6, hidden: 16, heads: 4, ffn: 32, vocab: 40, seq_len: 8}\n"
+      "cluster: dgx-a100-80g\nparallel: {data: 1}\ntraining: {global_batch: 1}\n",
+      sets));
+}
+
+}  // namespace
+
+TEST_CASE("by op, every second product is kept, and flash attention's result") {
+  const TrainingGraph t = six_gated_layers({"recompute=by-op"});
+  // Products of a layer: q 1, k 2, v 3, output 4, gate 5, up 6, down 7. The odd ones are kept: of
+  // q, k and v two of three rows, so in two of three layers; of gate and up every second.
+  const std::string attention = "rms_norm linear rope linear add ";
+  const std::string kept_attention = "rms_norm rope linear add ";
+  CHECK(clones(t, 0) == attention + "rms_norm linear swiglu");
+  CHECK(clones(t, 1) == kept_attention + "rms_norm swiglu");
+  CHECK(clones(t, 2) == kept_attention + "rms_norm linear swiglu");
+  CHECK(clones(t, 3) == attention + "rms_norm swiglu");
+  CHECK(clones(t, 4) == kept_attention + "rms_norm linear swiglu");
+  CHECK(clones(t, 5) == kept_attention + "rms_norm swiglu");
+  CHECK(clones(t, -1) == "");
+}
+
+TEST_CASE("by op, what is kept is read by its backward as the forward wrote it") {
+  const TrainingGraph t = six_gated_layers({"recompute=by-op"});
+  int kept = 0;
+  for (const Instruction& op : t.backward) {
+    if (op.kind != OpKind::kFlashAttention || op.part == OpPart::kForward) continue;
+    for (const TensorId read : op.reads) {
+      const Tensor& tensor = t.graph.tensors[read];
+      if (tensor.producer == kNoIndex) continue;
+      const bool of_attention = t.graph.ops[tensor.producer].kind == OpKind::kFlashAttention;
+      if (!of_attention || tensor.name.starts_with("d.")) continue;
+      CHECK(tensor.name.back() != '\'');
+      ++kept;
+    }
+  }
+  CHECK(kept > 0);
+}
+
+TEST_CASE("by op, a sum over ranks of what is kept is not taken again where it lies") {
+  // The last product of a layer, down, is kept, and this framework repeats all ops of a checkpoint.
+  const TrainingGraph t = six_gated_layers(
+      {"recompute=by-op", "parallel.tensor=2", "framework={name: megatron-lm, version: current}"});
+  int sums = 0;
+  for (const Instruction& op : t.backward) {
+    if (op.kind != OpKind::kAllReduce || !is_clone(t, op)) continue;
+    ++sums;
+    CHECK(t.graph.tensors[op.reads[0]].name.back() == '\'');
+  }
+  CHECK(sums == 6);  // of each layer's attention, whose output is computed again
+}
+
+TEST_CASE("every second layer of a stage is recomputed in full") {
+  const TrainingGraph t = six_gated_layers({"recompute={method: full, every: 2}"});
+  for (const std::int32_t layer : {0, 2, 4}) CHECK(clones(t, layer) == "");
+  for (const std::int32_t layer : {1, 3, 5})
+    CHECK(clones(t, layer) ==
+          "rms_norm linear rope flash_attention linear add rms_norm linear swiglu");
+}
+
+TEST_CASE("modules are recomputed from their input, norms for whoever reads them") {
+  CHECK(clones(training({"recompute={modules: [mlp]}"}), 1) == "linear gelu");
+  CHECK(clones(training({"recompute={modules: ['decoder.layers.1.mlp']}"}), 1) == "linear gelu");
+  CHECK(clones(training({"recompute={modules: ['decoder.layers.1.mlp']}"}), 2) == "");
+  CHECK(clones(training({"recompute={modules: [layernorm]}"}), 1) == "layer_norm layer_norm");
+  CHECK(clones(training({"recompute={modules: [core_attn]}"}), 1) ==
+        clones(training({"recompute=selective"}), 1));
+  // The MLP's input is a norm's result: that is computed again before the MLP is.
+  CHECK(clones(training({"recompute={modules: [mlp, layernorm, core-attn]}"}), 1) ==
+        "layer_norm linear gelu split scores softmax dropout layer_norm");
 }
 
 TEST_CASE("embedding and head are never recomputed") {
