@@ -14,6 +14,7 @@
 #include "models/onnx/onnx_graph.h"
 #include "models/presets.h"
 #include "study/cluster_preset.h"
+#include "study/framework_profile.h"
 #include "study/preset_names.h"
 #include "study/profile_reader.h"
 #include "study/recompute_modules.h"
@@ -108,11 +109,9 @@ std::int64_t ranks_of_node(const Study& study) {
 Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   Prepared out;
   const auto hardware = resolvers.hardware(study.cluster.device);
-  const auto software = resolvers.software(study.framework.name, study.framework.version);
-  // The reader has looked both up already.
-  check(hardware.has_value() && software.has_value(), "a checked study names unknown profiles");
+  check(hardware.has_value(), "the reader has looked the profile up");
   out.hardware = on_ranks(*hardware, ranks_of_node(study));
-  out.software = *software;
+  out.software = software_of(study, resolvers);
   out.memory_error = resolvers.memory_error();
   const GraphSource source = graph_source(study);
   const auto build = [&](std::size_t size) {

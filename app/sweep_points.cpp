@@ -11,6 +11,7 @@
 #include "app/simulation.h"
 #include "engine/plan/graph_source.h"
 #include "study/compile_study.h"
+#include "study/framework_profile.h"
 #include "study/recompute_modules.h"
 #include "system/data_root.h"
 #include "system/run_points.h"
@@ -127,8 +128,7 @@ class PointRunner {
       prepared_.hardware =
           on_ranks(resolvers_.hardware(study.cluster.device).value(), ranks_of_node(study));
       check_recompute_modules(study, prepared_.model);
-      prepared_.software =
-          resolvers_.software(study.framework.name, study.framework.version).value();
+      prepared_.software = software_of(study, resolvers_);
       prepared_.study = std::move(study);
       resolve_by_cost(prepared_);
       return;

@@ -36,7 +36,8 @@ std::vector<std::string> preset_names(const std::string& root, StudyResolvers::N
         const std::size_t version = name.find_last_of('-');
         const bool versioned =
             version != std::string::npos &&
-            (name.ends_with("-current") ||
+            (name.ends_with("-current") || name.ends_with("-eager") ||
+             name.ends_with("-compiled") ||
              name.find_first_not_of("0123456789", version + 1) == std::string::npos);
         if (versioned) name.resize(version);
         if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);

@@ -348,10 +348,12 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("attention_transposes", profile.attention_transposes);
   flag("image_copies", profile.image_copies);
   flag("flash_attention", profile.flash_attention);
+  flag("selective_by_op", profile.selective_by_op);
   flag("recompute_runs_all_ops", profile.recompute_runs_all_ops);
   flag("fused_gradient_accumulation", profile.fused_gradient_accumulation);
   flag("overlap_data_parallel", profile.overlap_data_parallel);
   flag("overlap_tensor_gradient", profile.overlap_tensor_gradient);
+  flag("async_tensor", profile.async_tensor);
   flag("clip_reads_norm", profile.clip_reads_norm);
   flag("always_norm", profile.always_norm);
   read_entry(node, "flash_kernel", profile,

@@ -13,7 +13,8 @@ namespace trainyard {
 
 namespace {
 
-/// `framework: megatron-lm`, or `framework: {name: megatron-lm, version: 2022}`.
+/// `framework: megatron-lm`, or `framework: {name: megatron-lm, version: 2022}`, or of software
+/// without a profile `framework: {name: ANY, like: megatron-lm-current}`.
 void read_framework(Section& root) {
   FrameworkConfig& framework = root.study().framework;
   Study& study = root.study();
@@ -29,9 +30,14 @@ void read_framework(Section& root) {
   }
   Section section = root.child("framework");
   section.read_all({{"name", [&] { framework.name = section.required("name").as_text(); }},
-                    {"version", [&] {
+                    {"version",
+                     [&] {
                        if (const auto version = section.given("version"))
                          framework.version = version->as_string();
+                     }},
+                    {"like", [&] {
+                       if (const auto like = section.given("like"))
+                         framework.like = like->as_text();
                      }}});
   section.finish();
 }

@@ -78,33 +78,22 @@ void read_cpu_offload(Section& section, TrainingConfig& training) {
   section.required("cpu_offload").fail("offloading to the CPU is not in this version; write false");
 }
 
-/// A word of published cases that changes nothing that this version models.
-void read_word_without_effect(Section& section, const char* key, bool& value) {
-  section.boolean(key, value);
-  if (!value) return;
-  section.study().warnings.push_back("training." + std::string(key) +
-                                     " has no effect in this version");
-}
-
 }  // namespace
 
 void read_training(Section& root) {
   TrainingConfig& training = root.study().training;
   Section section = root.child("training");
-  section.read_all(
-      {{"global_batch",
-        [&] {
-          training.global_batch =
-              section.integer_of(section.required("global_batch"), "global_batch");
-        }},
-       {"microbatch", [&] { read_microbatch(section, training); }},
-       {"flash_attention", [&] { read_flash_attention(section, training); }},
-       {"lr", [&] { read_learning_rate(section, training.lr); }},
-       {"betas", [&] { read_betas(section, training.betas); }},
-       {"loss_scale", [&] { read_loss_scale(section, training.loss_scale); }},
-       {"cpu_offload", [&] { read_cpu_offload(section, training); }},
-       {"compiled", [&] { read_word_without_effect(section, "compiled", training.compiled); }},
-       {"async_tp", [&] { read_word_without_effect(section, "async_tp", training.async_tp); }}});
+  section.read_all({{"global_batch",
+                     [&] {
+                       training.global_batch =
+                           section.integer_of(section.required("global_batch"), "global_batch");
+                     }},
+                    {"microbatch", [&] { read_microbatch(section, training); }},
+                    {"flash_attention", [&] { read_flash_attention(section, training); }},
+                    {"lr", [&] { read_learning_rate(section, training.lr); }},
+                    {"betas", [&] { read_betas(section, training.betas); }},
+                    {"loss_scale", [&] { read_loss_scale(section, training.loss_scale); }},
+                    {"cpu_offload", [&] { read_cpu_offload(section, training); }}});
   section.finish();
 }
 

@@ -10,6 +10,7 @@
 #include "engine/base/user_text.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/plan/plan_limits.h"
+#include "study/framework_profile.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 
@@ -185,8 +186,7 @@ void warn_of_recompute(Study& study) {
 bool takes_norm(const Study& study, const StudyResolvers& resolvers) {
   const TrainingConfig& training = study.training;
   if (training.clip_norm > 0 || training.precision == DType::kFp16) return true;
-  const auto software = resolvers.software(study.framework.name, study.framework.version);
-  return software && software->always_norm;
+  return software_of(study, resolvers).always_norm;
 }
 
 void warn_of_post_validation(Study& study, const StudyResolvers& resolvers) {

@@ -7,6 +7,7 @@
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
 #include "study/data_kinds.h"
+#include "study/framework_profile.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 #include "study/study_words.h"
@@ -14,39 +15,6 @@
 namespace trainyard {
 
 namespace {
-
-/// docs/contract.md section 2, row `framework`: the code of the time when such runs were made.
-void choose_framework_version(Study& study, const HardwareProfile& hardware) {
-  if (study.framework.name != "megatron-lm" || !study.framework.version.empty()) return;
-  const bool hopper = hardware.architecture == "hopper" || hardware.architecture == "blackwell";
-  if (hopper || study.training.flash_attention == FlashAttention::kOn) {
-    study.framework.version = "current";
-  } else if (study.parallel.sequence_parallel ||
-             study.recompute.method == RecomputeConfig::Method::kSelective) {
-    study.framework.version = "2022";
-  } else {
-    study.framework.version = "2021";
-  }
-  study.origins["framework.version"] = derived_origin(
-      "H100 or newer, or flash attention: current; sequence parallel or selective recompute: 2022; "
-      "else 2021");
-}
-
-SoftwareProfile find_software(Study& study, const StudyResolvers& resolvers) {
-  FrameworkConfig& framework = study.framework;
-  std::optional<SoftwareProfile> software = resolvers.software(framework.name, framework.version);
-  if (!software) {
-    const std::string version = framework.version.empty() ? "" : " version " + framework.version;
-    fail_at(study, "framework.name",
-            "no software profile is named " + quoted(framework.name + version) +
-                known_names(framework.name, resolvers, StudyResolvers::Names::kSoftware));
-  }
-  if (framework.version.empty() && !software->version.empty()) {
-    framework.version = software->version;
-    study.origins["framework.version"] = default_origin();
-  }
-  return *software;
-}
 
 double usual_dropout(const ModelConfig& model) {
   if (model.family == Family::kVgg) return 0.5;
@@ -241,11 +209,7 @@ void fail_unknown_name(const YamlNode& node, const std::string& noun, const std:
 void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
   const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
   check(hardware.has_value(), "read_cluster() found the profile of the cluster's device");
-  FrameworkConfig& framework = study.framework;
-  if (!resolvers.software(framework.name, framework.version))
-    framework.name = known_name(framework.name, resolvers, StudyResolvers::Names::kSoftware);
-  choose_framework_version(study, *hardware);
-  const SoftwareProfile software = find_software(study, resolvers);
+  const SoftwareProfile software = resolve_framework(study, *hardware, resolvers);
   resolve_training(study, *hardware, software);
   resolve_flash_attention(study, software);
   if (study.parallel.placement.empty()) {

@@ -205,6 +205,19 @@ void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
   out.close();
 }
 
+void write_framework(ResolvedText& out, const FrameworkConfig& framework) {
+  out.map("framework", framework_keys(),
+          {{"version",
+            [&] {
+              if (!framework.version.empty()) out.text("version", framework.version);
+            }},
+           {"like",
+            [&] {
+              if (!framework.like.empty()) out.text("like", framework.like);
+            }},
+           {"year", [] {}}});  // it has settled the version
+}
+
 std::string of_channels_text(const std::vector<double>& values) {
   std::string text;
   for (const double value : values) text += (text.empty() ? "" : ", ") + number_text(value);
@@ -246,10 +259,7 @@ std::string resolved_study_text(const Study& study) {
                                          if (study.offload.activations)
                                            out.integer("horizon", study.offload.horizon);
                                        }}});
-  out.map("framework", framework_keys(), {{"version", [&] {
-                                             if (!study.framework.version.empty())
-                                               out.text("version", study.framework.version);
-                                           }}});
+  write_framework(out, study.framework);
   write_data(out, study.data);
   out.map("checkpoint", checkpoint_keys());
   out.text("fidelity", study.fidelity);

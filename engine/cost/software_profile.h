@@ -32,6 +32,7 @@ struct SoftwareProfile {
   bool flash_attention = true;          // false: the framework has none
   std::string flash_kernel;             // "flash-attention-2"; empty or unknown: the device's best
 
+  bool selective_by_op = false;  // recompute: selective is by op, not of the attention core
   bool recompute_runs_all_ops =
       false;  // full recompute repeats a layer's ops whose result nobody reads
 
@@ -45,6 +46,7 @@ struct SoftwareProfile {
   bool fused_gradient_accumulation = true;  // the weight-gradient GEMM adds into the accumulator
   bool overlap_data_parallel = true;        // buckets are reduced during the backward
   bool overlap_tensor_gradient = true;      // input-gradient all-reduce behind the weight gradient
+  bool async_tensor = false;                // has asynchronous tensor parallelism
   bool clip_reads_norm = false;             // the host waits for the gradient norm
   bool always_norm = false;            // the update is guarded by a finite norm, clipped or not
   bool synchronous_transfers = false;  // the host waits for the device at every pipeline transfer

@@ -104,8 +104,8 @@ struct TrainingConfig {
   std::string loss_scale = "dynamic";  // fp16 only; or a number
   double timeout_s = 300;
   bool cpu_offload = false;  // this version refuses true
-  bool compiled = false;     // without effect in this version, as async_tp
-  bool async_tp = false;
+  bool compiled = false;     // torch.compile: the framework's version that fuses
+  bool async_tp = false;     // tensor-parallel collectives go in pieces beside their products
   friend bool operator==(const TrainingConfig&, const TrainingConfig&) = default;
 };
 
@@ -163,7 +163,9 @@ struct OffloadConfig {
 
 struct FrameworkConfig {
   std::string name = "trainyard";
-  std::string version;  // chosen by the rule of the contract unless said
+  std::string version;    // chosen by the rule of the contract unless said
+  std::string like;       // whose profile a framework without one takes: "megatron-lm-current"
+  std::int64_t year = 0;  // settles the version where it is not said; 0: not said
   friend bool operator==(const FrameworkConfig&, const FrameworkConfig&) = default;
 };
 

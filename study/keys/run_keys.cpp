@@ -7,18 +7,36 @@
 
 namespace trainyard {
 
+namespace {
+
+constexpr std::int64_t kFirstYear = 2018, kLastYear = 2100;
+
+}  // namespace
+
 const KeyTable& framework_keys() {
   static const KeyTable keys = {
       {.name = "name",
        .forms = {TextForm{{}, StudyResolvers::Names::kSoftware}},
-       .help = "`trainyard list frameworks` has them",
+       .help = "`trainyard list frameworks` has them; any, with like",
        .field = field<&Study::framework, &FrameworkConfig::name>(),
        .fallback = "required"},
       {.name = "version",
        .forms = {TextForm{}, NumberForm{-kAnyNumber}},
        .help = "of the framework",
        .field = field<&Study::framework, &FrameworkConfig::version>(),
-       .fallback = "the one that such runs were made with, see docs/contract.md"}};
+       .fallback = "the one that such runs were made with, see docs/contract.md"},
+      {.name = "like",
+       .forms = {TextForm{}},
+       .help =
+           "for software without a profile: whose profile it takes, such as megatron-lm-current",
+       .field = field<&Study::framework, &FrameworkConfig::like>(),
+       .fallback = "none"},
+      {.name = "year",
+       .forms = {IntegerForm{kFirstYear, kLastYear}},
+       .help = "of the software, settles the version where it is not said",
+       .field = field<&Study::framework, &FrameworkConfig::year>(),
+       .fallback = "none",
+       .matters = "megatron-lm, pytorch-fsdp"}};
   return keys;
 }
 

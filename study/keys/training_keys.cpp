@@ -127,12 +127,14 @@ const KeyTable& training_keys() {
        .field = of_training<&T::cpu_offload>()},
       {.name = "compiled",
        .forms = {FlagForm{}},
-       .help = "a word of cases; no effect in this version",
-       .field = of_training<&T::compiled>()},
+       .help = "torch.compile: the framework's version that fuses elementwise ops",
+       .field = of_training<&T::compiled>(),
+       .matters = "torchtitan"},
       {.name = "async_tp",
        .forms = {FlagForm{}},
-       .help = "a word of cases; no effect in this version",
-       .field = of_training<&T::async_tp>()}};
+       .help = "tensor-parallel collectives in pieces, beside the products of other pieces",
+       .field = of_training<&T::async_tp>(),
+       .matters = "torchtitan"}};
   return keys;
 }
 

@@ -12,6 +12,7 @@
 #include "study/memory_error.h"
 #include "study/yaml_reader.h"
 #include "tests/support/source_root.h"
+#include "tests/support/studies.h"
 
 namespace trainyard {
 
@@ -58,6 +59,24 @@ TEST_CASE(
   CHECK(memory.n == 60);
   // Another 90th percentile: write it into calibrate/memory_error.yaml, to three digits.
   CHECK(read_memory_error(source_root()).value == Approx(memory.p90_abs / 100).margin(0.0005));
+}
+
+TEST_CASE("checkpointing by op, and of every second layer, costs what torchtitan publishes") {
+  // Tokens per second and GPU of Llama 2 13B on 64 A100 (pytorch/torchtitan, docs/performance.md,
+  // 2024): without checkpointing 2162, by op 1904, every second layer 1914.
+  const auto step = [](const std::string& recompute) {
+    const Prepared prepared = prepare_text(
+        "model: {family: llama, layers: 40, hidden: 5120, heads: 40, ffn: 13824, vocab: 32000, "
+        "seq_len: 4096}\ncluster: {preset: dgx-a100-80g, nodes: 8}\nparallel: {zero: 1}\n"
+        "training: {global_batch: 128, microbatch: 2, precision: bf16, compiled: true}\n"
+        "framework: torchtitan\nfidelity: analytic\n",
+        {"recompute=" + recompute});
+    const auto answer = simulate(prepared, RunOptions{});
+    return std::get<Simulation>(answer).summary.iteration_time;
+  };
+  const double none = step("none");
+  CHECK(step("selective") / none == Approx(2162.0 / 1904).epsilon(0.02));
+  CHECK(step("{method: full, every: 2}") / none == Approx(2162.0 / 1914).epsilon(0.02));
 }
 
 TEST_CASE("published runs of ResNet-50 are predicted from kernels and links alone") {

@@ -82,6 +82,7 @@ std::optional<SoftwareProfile> find_software(const std::string& name, const std:
   SoftwareProfile profile;
   profile.name = name;
   profile.version = version;
+  if (version == "compiled") return std::nullopt;
   if (name == "trainyard") return profile;
   if (name == "halfgrad") {
     profile.grad_dtype = DType::kFp16;

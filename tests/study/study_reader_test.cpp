@@ -203,8 +203,9 @@ TEST_CASE("annotations are skipped, and words without effect warn") {
                                "id: x\nsource: y\nconfidence: z\nnote: n\nsuspect: s\nera: e\n"
                                "measured: {iteration_time_s: 1}\n",
                            {"training.compiled=true", "training.async_tp=false"});
-  CHECK(study.warnings ==
-        std::vector<std::string>{"training.compiled has no effect in this version"});
+  CHECK(study.warnings == std::vector<std::string>{
+                              "training.compiled has no effect: no profile says what torch.compile "
+                              "changes in trainyard"});
 }
 
 TEST_CASE("selective recompute with flash attention warns, and so do idle devices") {

@@ -1,0 +1,179 @@
+#include "study/framework_profile.h"
+
+#include <optional>
+#include <string>
+
+#include "engine/base/error.h"
+#include "engine/base/user_text.h"
+#include "study/study_origin.h"
+#include "study/study_parts.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr auto kSoftware = StudyResolvers::Names::kSoftware;
+
+std::string framework_text(const FrameworkConfig& framework) {
+  return framework.name + (framework.version.empty() ? "" : " " + framework.version);
+}
+
+/// "megatron-lm-current" is version current of megatron-lm, "megatron-lm" its usual one.
+std::optional<SoftwareProfile> find_like(const std::string& like, const StudyResolvers& resolvers) {
+  if (auto usual = resolvers.software(known_name(like, resolvers, kSoftware), "")) return usual;
+  for (std::size_t end = like.rfind('-'); end != std::string::npos && end > 0;
+       end = like.rfind('-', end - 1)) {
+    const std::string name = known_name(like.substr(0, end), resolvers, kSoftware);
+    if (auto found = resolvers.software(name, like.substr(end + 1))) return found;
+  }
+  return std::nullopt;
+}
+
+void check_like(Study& study, const StudyResolvers& resolvers) {
+  const FrameworkConfig& framework = study.framework;
+  if (resolvers.software(framework.name, ""))
+    fail_at(study, "framework.like", framework.name + " has a profile of its own; leave like out");
+  if (framework.year != 0)
+    fail_at(study, "framework.year",
+            "settles the version of a framework that has a profile; with like, name the version "
+            "there, such as megatron-lm-2022");
+  const auto found = find_like(framework.like, resolvers);
+  if (!found) {
+    fail_at(study, "framework.like",
+            "no software profile is named " + quoted(framework.like) +
+                known_names(framework.like, resolvers, kSoftware));
+  }
+  study.warnings.push_back(
+      "framework " + framework_text(framework) +
+      " has no profile: what it fuses, keeps and overlaps is taken for that of " + found->name +
+      (found->version.empty() ? "" : " " + found->version));
+}
+
+void choose(Study& study, const std::string& version, const std::string& rule) {
+  study.framework.version = version;
+  study.origins["framework.version"] = derived_origin(rule);
+}
+
+/// The code of the time when such runs were made.
+void choose_megatron(Study& study, const HardwareProfile& hardware) {
+  if (const std::int64_t year = study.framework.year; year != 0)
+    return choose(study, year < 2022 ? "2021" : year < 2024 ? "2022" : "current", "framework.year");
+  const bool hopper = hardware.architecture == "hopper" || hardware.architecture == "blackwell";
+  const bool current = hopper || study.training.flash_attention == FlashAttention::kOn;
+  const bool sequence = study.parallel.sequence_parallel ||
+                        study.recompute.method == RecomputeConfig::Method::kSelective;
+  choose(study,
+         current    ? "current"
+         : sequence ? "2022"
+                    : "2021",
+         "H100 or newer, or flash attention: current; sequence parallel or selective recompute: "
+         "2022; else 2021");
+}
+
+/// Published runs of FSDP are of its first form; who writes a study means the one of today.
+void choose_fsdp(Study& study) {
+  if (const std::int64_t year = study.framework.year; year != 0)
+    return choose(study, year < 2024 ? "2023" : "2024", "framework.year");
+  choose(study, is_said(study, "cluster.gpu") ? "2023" : "2024", "a case: 2023; else 2024, FSDP2");
+}
+
+/// torch.compile is a version of its own where its profile says what that changes.
+void choose_compiled(Study& study, const StudyResolvers& resolvers) {
+  const TrainingConfig& training = study.training;
+  if (!training.compiled && !training.async_tp) return;
+  const auto compiled = resolvers.software(study.framework.name, "compiled");
+  if (!compiled) return;
+  if (training.compiled) return choose(study, "compiled", "training.compiled");
+  if (compiled->async_tensor)
+    choose(study, "compiled", "training.async_tp: a pass of torch.compile");
+}
+
+void choose_version(Study& study, const HardwareProfile& hardware,
+                    const StudyResolvers& resolvers) {
+  const FrameworkConfig& framework = study.framework;
+  if (!framework.version.empty()) return;
+  if (framework.name == "megatron-lm") return choose_megatron(study, hardware);
+  if (framework.name == "pytorch-fsdp") return choose_fsdp(study);
+  if (framework.year != 0)
+    fail_at(study, "framework.year",
+            "settles the version of megatron-lm and pytorch-fsdp; " + framework.name +
+                " has no versions by year");
+  choose_compiled(study, resolvers);
+}
+
+/// What the study asks for and the profile does not know.
+void warn_of_unused(Study& study, const SoftwareProfile& software) {
+  const TrainingConfig& training = study.training;
+  const auto without_effect = [&](const std::string& key, const std::string& what) {
+    study.warnings.push_back("training." + key + " has no effect: no profile says what " + what +
+                             " changes in " + framework_text(study.framework));
+  };
+  if (training.compiled && software.version != "compiled")
+    without_effect("compiled", "torch.compile");
+  if (training.async_tp && !software.async_tensor)
+    without_effect("async_tp", "asynchronous tensor parallelism");
+}
+
+std::optional<SoftwareProfile> find_profile(const FrameworkConfig& framework,
+                                            const StudyResolvers& resolvers) {
+  return framework.like.empty() ? resolvers.software(framework.name, framework.version)
+                                : find_like(framework.like, resolvers);
+}
+
+}  // namespace
+
+SoftwareProfile software_of(const Study& study, const StudyResolvers& resolvers) {
+  std::optional<SoftwareProfile> software = find_profile(study.framework, resolvers);
+  check(software.has_value(), "the reader has looked the profile up");
+  const int tensor = study.parallel.tensor;
+  if (study.training.async_tp && software->async_tensor && tensor > 1) {
+    // A collective goes in as many pieces as there are ranks, and each but one is beside the
+    // product of another piece (torch.distributed._symmetric_memory).
+    software->tensor_exposed = 1.0 / tensor;
+    software->provenance.insert_or_assign(
+        "tensor_exposed",
+        Provenance{"derived",
+                   "asynchronous tensor parallelism: one of " + std::to_string(tensor) +
+                       " pieces of a collective is beside no product",
+                   0});
+  }
+  return *software;
+}
+
+SoftwareProfile resolve_framework(Study& study, const HardwareProfile& hardware,
+                                  const StudyResolvers& resolvers) {
+  FrameworkConfig& framework = study.framework;
+  if (!resolvers.software(framework.name, framework.version))
+    framework.name = known_name(framework.name, resolvers, kSoftware);
+  if (!framework.like.empty()) {
+    check_like(study, resolvers);
+  } else {
+    choose_version(study, hardware, resolvers);
+    const auto found = find_profile(framework, resolvers);
+    if (!found) {
+      const bool known = resolvers.software(framework.name, "").has_value();
+      fail_at(study, "framework.name",
+              "no software profile is named " +
+                  quoted(framework.name + (known ? " version " + framework.version : "")) +
+                  known_names(framework.name, resolvers, kSoftware) +
+                  (known ? ""
+                         : "; for other software write {name: " + framework.name +
+                               ", like: megatron-lm-current}"));
+    }
+    if (framework.version.empty() && !found->version.empty()) {
+      framework.version = found->version;
+      study.origins["framework.version"] = default_origin();
+    }
+  }
+  SoftwareProfile software = software_of(study, resolvers);
+  warn_of_unused(study, software);
+  RecomputeConfig& recompute = study.recompute;
+  if (software.selective_by_op && recompute.method == RecomputeConfig::Method::kSelective &&
+      recompute.modules.empty()) {
+    recompute.method = RecomputeConfig::Method::kByOp;
+    study.origins["recompute"] = derived_origin(software.name + "'s selective is by op");
+  }
+  return software;
+}
+
+}  // namespace trainyard
