@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/graph/op_kind.h"
+#include "study/device_capacity.h"
 #include "study/profile_reader.h"
 #include "study/read_fabric.h"
 #include "study/read_link.h"
@@ -113,9 +114,13 @@ std::optional<LinkClass> find_link(const std::string& root, const std::string& k
   std::string architecture;
   if (device.ends_with(".yaml")) {
     architecture = YamlNode::load_file(device).at("architecture").as_string();
-  } else if (const auto profile = find_yaml(root + "/calibrate/profiles", device)) {
-    device_name = profile->name;
-    architecture = profile->root.at("architecture").as_string();
+  } else {
+    const auto named = name_with_capacity(root, device);
+    const auto profile = find_yaml(root + "/calibrate/profiles", named ? named->shipped : device);
+    if (profile) {
+      device_name = profile->name;
+      architecture = profile->root.at("architecture").as_string();
+    }
   }
   for (const std::string& suffix : {"-" + device_name, "-" + architecture, std::string()}) {
     if (suffix == "-") continue;

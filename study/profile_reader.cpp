@@ -12,6 +12,7 @@
 #include "engine/base/user_text.h"
 #include "engine/graph/op_kind.h"
 #include "engine/schedule/schedule_names.h"
+#include "study/device_capacity.h"
 #include "study/free_parameters.h"
 #include "study/measured_reader.h"
 #include "study/study_words.h"
@@ -326,8 +327,12 @@ std::optional<HardwareProfile> find_hardware_profile(const std::string& root,
                                  YamlNode::load_file(device));
   }
   const auto found = find_yaml(root + "/calibrate/profiles", device);
-  if (!found) return std::nullopt;
-  return read_hardware_profile(root, found->name, found->root);
+  if (found) return read_hardware_profile(root, found->name, found->root);
+  const auto named = name_with_capacity(root, device);
+  if (!named) return std::nullopt;
+  auto profile = find_hardware_profile(root, named->shipped);
+  if (!profile || profile->architecture == "cpu") return std::nullopt;
+  return with_capacity(*std::move(profile), *named);
 }
 
 SoftwareProfile read_software_profile(const YamlNode& node) {

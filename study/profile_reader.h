@@ -15,7 +15,8 @@
 namespace trainyard {
 
 /// calibrate/profiles/`device`.yaml; nullopt: no such device. A file that says `like: OTHER` takes
-/// the curves it does not give from that profile, which are then `derived`.
+/// the curves it does not give from that profile, which are then `derived`. A name that differs
+/// from a shipped one in its capacity alone is that device with so much memory (device_capacity.h).
 /// A `device` that ends in .yaml is the path of a profile, as `trainyard calibrate` writes one; its
 /// name is the file's, without folder and ending.
 std::optional<HardwareProfile> find_hardware_profile(const std::string& root,

@@ -280,9 +280,15 @@ void read_named_cluster(StudyDraft& draft, const YamlNode& node, const StudyReso
 
 }  // namespace
 
-void require_profile(const Study& study, const std::string& key, const StudyResolvers& resolvers) {
+void require_profile(Study& study, const std::string& key, const StudyResolvers& resolvers) {
   const std::string& device = study.cluster.device;
-  if (resolvers.hardware(device)) return;
+  if (const auto profile = resolvers.hardware(device)) {
+    if (!profile->capacity_of.empty())
+      study.warnings.push_back(key + ": no profile is of " + device +
+                               ": compute and bandwidth are taken for those of " +
+                               profile->capacity_of + ", memory as named");
+    return;
+  }
   fail_at(study, key,
           "no hardware profile is named " + quoted(device) +
               known_names(device, resolvers, StudyResolvers::Names::kHardware));

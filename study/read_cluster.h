@@ -13,7 +13,7 @@ namespace trainyard {
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// `key` says the device. Checked before its links, whose curves depend on it.
-void require_profile(const Study& study, const std::string& key, const StudyResolvers& resolvers);
+void require_profile(Study& study, const std::string& key, const StudyResolvers& resolvers);
 
 void require_network(const Cluster& cluster, const YamlNode& node, const std::string& remedy);
 

@@ -93,7 +93,8 @@ struct MeasuredKernels {
 };
 
 struct HardwareProfile {
-  std::string name;  // a100-sxm-80g
+  std::string name;         // a100-sxm-80g
+  std::string capacity_of;  // the shipped profile that all but the memory is of; empty: it is one
   std::string description;
   std::string architecture;             // volta, ampere, hopper, blackwell, cpu
   std::map<DType, FlopPerSecond> peak;  // dense, with fp32 accumulation
