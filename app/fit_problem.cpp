@@ -124,7 +124,8 @@ std::vector<std::vector<Predictor::Answer>> Predictor::predict(
       throw BackendError(items[i].row->id + ": " + answers[i].failure);
     const Prediction prediction = prediction_from_text(answers[i].text);
     check(prediction.skipped.empty(), "a case that was predicted once can be predicted again");
-    known_[items[i].key] = {prediction.iteration_time, prediction.peak_memory_gib};
+    known_[items[i].key] = {prediction.iteration_time,
+                            memory_of(prediction, cases_[items[i].row->at].facts.memory_kind)};
   }
   std::vector<std::vector<Answer>> out(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {

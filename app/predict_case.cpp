@@ -75,11 +75,16 @@ Prediction predict_program(const Prepared& prepared, const Program& program) {
   out.iteration_time = trace.period;
   out.time = ingredients_of(program, costs, trace);
   const Bytes capacity = prepared.hardware.memory_capacity - prepared.hardware.memory_reserved;
-  const std::vector<MemoryPeak> peaks =
-      memory_peaks(program, fixed_memory(prepared.software, study.training.precision));
+  const FixedMemory fixed = fixed_memory(prepared.software, study.training.precision);
+  const std::vector<MemoryPeak> peaks = memory_peaks(program, fixed);
   for (const MemoryPeak& peak : peaks) {
+    const auto keep_largest = [](double& largest, Bytes bytes) {
+      largest = std::max(largest, static_cast<double>(bytes) / kGiB);
+    };
     const Bytes shown = peak.total + cached_within(peak, capacity);
-    out.peak_memory_gib = std::max(out.peak_memory_gib, static_cast<double>(shown) / kGiB);
+    keep_largest(out.peak_memory_gib, shown);
+    keep_largest(out.reserved_gib, shown - fixed.buffers);
+    keep_largest(out.allocated_gib, peak.total - fixed.buffers);
     out.fits = out.fits && peak.total <= capacity;
   }
   out.memory_error = prepared.memory_error.value;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/quantity.h"
+#include "study/study_section.h"
 
 namespace trainyard {
 
@@ -38,6 +39,9 @@ void read_measured(const YamlNode& node, CaseFacts& facts) {
   const YamlNode measured = node.at("measured");
   facts.iteration_time = measured_figure(measured, "iteration_time_s");
   facts.peak_memory_gib = measured_figure(measured, "peak_memory_gib");
+  if (const auto kind = measured.find("memory_kind"); kind && !kind->is_null())
+    facts.memory_kind =
+        static_cast<MemoryKind>(read_word(*kind, "kind of memory", kMemoryKindWords));
   if (!facts.iteration_time && !facts.peak_memory_gib) {
     measured.fail("expected iteration_time_s, peak_memory_gib, or both");
   }

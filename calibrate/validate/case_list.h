@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/validate/memory_kind.h"
 #include "study/yaml_reader.h"
 
 namespace trainyard {
@@ -27,6 +28,7 @@ struct CaseFacts {
   std::int64_t num_gpus = 0;
   std::optional<Seconds> iteration_time;  // measured
   std::optional<double> peak_memory_gib;  // measured, of the fullest rank
+  std::optional<MemoryKind> memory_kind;  // of that figure; nullopt: the source does not say
 };
 
 struct PublishedCase {

@@ -4,6 +4,15 @@
 
 namespace trainyard {
 
+double memory_of(const Prediction& prediction, std::optional<MemoryKind> kind) {
+  switch (kind.value_or(MemoryKind::kDriver)) {
+    case MemoryKind::kAllocated: return prediction.allocated_gib;
+    case MemoryKind::kReserved: return prediction.reserved_gib;
+    case MemoryKind::kDriver: break;
+  }
+  return prediction.peak_memory_gib;
+}
+
 std::string to_text(const Prediction& p) {
   const nlohmann::json out = {{"skipped", p.skipped},
                               {"reason", p.reason},
@@ -14,6 +23,8 @@ std::string to_text(const Prediction& p) {
                               {"time", p.time},
                               {"iteration_time", p.iteration_time},
                               {"memory", p.peak_memory_gib},
+                              {"reserved", p.reserved_gib},
+                              {"allocated", p.allocated_gib},
                               {"fits", p.fits},
                               {"memory_error", p.memory_error},
                               {"may_fit", p.may_fit},
@@ -32,6 +43,8 @@ Prediction prediction_from_text(const std::string& text) {
   p.num_gpus = in.at("num_gpus");
   p.iteration_time = in.at("iteration_time");
   p.peak_memory_gib = in.at("memory");
+  p.reserved_gib = in.at("reserved");
+  p.allocated_gib = in.at("allocated");
   p.fits = in.at("fits");
   p.memory_error = in.at("memory_error");
   p.may_fit = in.at("may_fit");

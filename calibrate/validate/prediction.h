@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "calibrate/validate/ingredients.h"
+#include "calibrate/validate/memory_kind.h"
 #include "engine/base/units.h"
 
 namespace trainyard {
@@ -18,14 +20,19 @@ struct Prediction {
   std::string device;
   std::int64_t num_gpus = 0;  // ranks of the plan
   Seconds iteration_time = 0;
-  double peak_memory_gib =
-      0;             // of the fullest pipeline rank, context in, and what the allocator keeps
-  bool fits = true;  // a plan that does not fit has its time all the same
+  // The fullest pipeline rank: as a driver shows it, and MemoryKind's other two.
+  double peak_memory_gib = 0;
+  double reserved_gib = 0;
+  double allocated_gib = 0;
+  bool fits = true;         // a plan that does not fit has its time all the same
   double memory_error = 0;  // docs/contract.md, section 3
   bool may_fit = false;
   Ingredients time{};  // adds up to iteration_time
   std::vector<std::string> warnings;
 };
+
+/// The figure of that kind; where it is not known which, the driver's.
+double memory_of(const Prediction& prediction, std::optional<MemoryKind> kind);
 
 /// Between processes. Numbers come back exactly.
 std::string to_text(const Prediction& prediction);

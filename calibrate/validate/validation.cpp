@@ -19,7 +19,8 @@ ErrorRow row_of(std::size_t index, const CaseOutcome& outcome, ErrorRow::Kind ki
   ErrorRow row{index, kind, std::nullopt, std::nullopt, std::nullopt, false};
   row.measured = time ? outcome.facts.iteration_time : outcome.facts.peak_memory_gib;
   if (!outcome.prediction.skipped.empty()) return row;
-  row.predicted = time ? outcome.prediction.iteration_time : outcome.prediction.peak_memory_gib;
+  row.predicted = time ? outcome.prediction.iteration_time
+                       : memory_of(outcome.prediction, outcome.facts.memory_kind);
   if (row.measured) {
     row.error_percent = error_percent(*row.predicted, *row.measured);
     row.scored = outcome.facts.suspect.empty();
@@ -98,6 +99,11 @@ std::string device_of(const CaseOutcome& outcome) {
   return or_unnamed(resolved.empty() ? outcome.facts.device : resolved);
 }
 
+std::string memory_kind_of(const CaseOutcome& outcome) {
+  const auto kind = outcome.facts.memory_kind;
+  return kind ? std::string(kMemoryKindWords[*kind]) : or_unnamed("");
+}
+
 struct Scale {
   std::int64_t most;
   const char* name;
@@ -133,6 +139,8 @@ ErrorSummary summarise(const Validation& all, ErrorRow::Kind kind) {
   out.by_version = sorted_groups(all, kind, version_of);
   out.by_device = sorted_groups(all, kind, device_of);
   out.by_scale = groups(all, kind, [](const CaseOutcome& o) { return scale_of(num_gpus_of(o)); });
+  if (kind == ErrorRow::Kind::kMemory)
+    out.by_memory_kind = sorted_groups(all, kind, memory_kind_of);
   std::sort(out.by_scale.begin(), out.by_scale.end(), [](const ErrorGroup& a, const ErrorGroup& b) {
     const auto index = [](const std::string& name) {
       return std::find_if(kScales.begin(), kScales.end(),

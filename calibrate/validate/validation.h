@@ -45,11 +45,12 @@ struct ErrorGroup {
 /// What is said of the rows of one kind.
 struct ErrorSummary {
   ErrorGroup all;
-  std::vector<ErrorGroup> by_source;     // by family, in the order of the list
-  std::vector<ErrorGroup> by_framework;  // "megatron-lm", by name
-  std::vector<ErrorGroup> by_version;    // "megatron-lm 2022", by name
-  std::vector<ErrorGroup> by_device;     // by name
-  std::vector<ErrorGroup> by_scale;      // by number of GPUs
+  std::vector<ErrorGroup> by_source;       // by family, in the order of the list
+  std::vector<ErrorGroup> by_framework;    // "megatron-lm", by name
+  std::vector<ErrorGroup> by_version;      // "megatron-lm 2022", by name
+  std::vector<ErrorGroup> by_device;       // by name
+  std::vector<ErrorGroup> by_scale;        // by number of GPUs
+  std::vector<ErrorGroup> by_memory_kind;  // of memory alone, by word
 };
 
 struct FamilyOrder {

@@ -45,6 +45,7 @@ Json summary_of(const ErrorSummary& summary) {
   out["by_framework_version"] = groups_json(summary.by_version);
   out["by_device"] = groups_json(summary.by_device);
   out["by_scale"] = groups_json(summary.by_scale);
+  if (!summary.by_memory_kind.empty()) out["by_memory_kind"] = groups_json(summary.by_memory_kind);
   return out;
 }
 
@@ -75,6 +76,8 @@ Json row_json(const ErrorRow& row, const CaseOutcome& outcome) {
       {"device", p.device.empty() ? facts.device : p.device},
       {"gpus", p.num_gpus > 0 ? p.num_gpus : facts.num_gpus},
       {"place", facts.place}};
+  if (row.kind == ErrorRow::Kind::kMemory)
+    out["memory_kind"] = facts.memory_kind ? Json(kMemoryKindWords[*facts.memory_kind]) : Json();
   if (skipped) return out;
   out["fits"] = p.fits;
   out["memory_error"] = p.memory_error;

@@ -160,6 +160,7 @@ std::string validation_text(const Validation& validation) {
   text += table("by scale", validation.time.by_scale);
   text += table("by source", validation.time.by_source);
   if (!validation.memory.by_source.empty()) {
+    text += table("memory, by what the source's figure is", validation.memory.by_memory_kind);
     text += table("memory, by framework and version", validation.memory.by_version);
     text += table("memory, by source", validation.memory.by_source);
   }

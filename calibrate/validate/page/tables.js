@@ -51,6 +51,7 @@ function drawTables() {
     groups.append(element("h3", {}, "Step time, by " + title), groupTable(title, summary[key]));
   }
   if (Object.keys(summary.memory.by_source).length > 0) {
+    groups.append(element("h3", {}, "Memory, by what the figure is"), groupTable("figure", summary.memory.by_memory_kind));
     groups.append(element("h3", {}, "Memory, by framework and version"), groupTable("framework and version", summary.memory.by_framework_version));
     groups.append(element("h3", {}, "Memory, by source"), groupTable("source", summary.memory.by_source));
   }

@@ -2,6 +2,7 @@
 #include "calibrate/validate/case_list.h"
 
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "tests/support/source_root.h"
 
@@ -72,6 +73,20 @@ TEST_CASE("what is wrong with one case is said of that case, at its place") {
         "cases.yaml:10:32: [5].measured.iteration_time_s: expected a finite number, got 'fast'");
 }
 
+TEST_CASE("a memory figure says which of three it is, or does not") {
+  const auto cases =
+      read_cases(YamlNode::parse("- measured: {peak_memory_gib: 30, memory_kind: reserved}\n"
+                                 "- measured: {peak_memory_gib: 30}\n"
+                                 "- measured: {peak_memory_gib: 30, memory_kind: nvidia-smi}\n",
+                                 "cases.yaml"));
+  CHECK(cases[0].facts.memory_kind == MemoryKind::kReserved);
+  CHECK_FALSE(cases[1].facts.memory_kind);
+  CHECK(cases[2].problem ==
+        "cases.yaml:3:48: [2].measured.memory_kind: unknown kind of memory 'nvidia-smi'; this "
+        "version has "
+        "allocated, reserved and driver");
+}
+
 TEST_CASE("a file that is no list of cases is refused whole") {
   CHECK_THROWS_WITH(read_cases(YamlNode::parse("id: a\n", "cases.yaml")),
                     "cases.yaml:1:1: expected a list of cases, each a study");
@@ -81,10 +96,12 @@ TEST_CASE("a file that is no list of cases is refused whole") {
 
 TEST_CASE("the published runs: 477 cases, 82 with memory, 22 suspect, every one readable") {
   const auto cases = read_cases(source_root() + "/calibrate/published/runs.yaml");
+  std::map<MemoryKind, int> kinds;
   std::size_t memory = 0, suspect = 0, problems = 0, times = 0;
   for (const PublishedCase& one : cases) {
     memory += one.facts.peak_memory_gib ? 1 : 0;
     times += one.facts.iteration_time ? 1 : 0;
+    if (one.facts.memory_kind) ++kinds[*one.facts.memory_kind];
     suspect += one.facts.suspect.empty() ? 0 : 1;
     problems += one.problem.empty() ? 0 : 1;
   }
@@ -93,6 +110,8 @@ TEST_CASE("the published runs: 477 cases, 82 with memory, 22 suspect, every one 
   CHECK(memory == 82);
   CHECK(suspect == 22);
   CHECK(problems == 0);
+  // BigScience's pages give the driver's figure, torchtitan prints what its allocator reserves.
+  CHECK(kinds == std::map<MemoryKind, int>{{MemoryKind::kReserved, 14}, {MemoryKind::kDriver, 42}});
 }
 
 }  // namespace trainyard

@@ -1,6 +1,7 @@
 // Rows, groups and what is said of them, from a handful of made-up outcomes.
 #include "calibrate/validate/validation.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -155,8 +156,35 @@ TEST_CASE("CSV quotes what has commas, and has one line per row") {
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 2);
 }
 
+TEST_CASE("a memory figure is held against the prediction of its kind") {
+  std::vector<CaseOutcome> outcomes;
+  const std::array<std::optional<MemoryKind>, 4> kinds = {
+      MemoryKind::kAllocated, MemoryKind::kReserved, MemoryKind::kDriver, std::nullopt};
+  for (const auto& kind : kinds) {
+    outcomes.push_back(outcome({.measured = 0, .memory = 10, .predicted_memory = 14}));
+    outcomes.back().facts.memory_kind = kind;
+    outcomes.back().prediction.reserved_gib = 12;
+    outcomes.back().prediction.allocated_gib = 11;
+  }
+  const Validation v = validate("cases.yaml", outcomes);
+  REQUIRE(v.rows.size() == 4);
+  // 10 measured; where nobody says what was measured, the driver's figure.
+  CHECK(v.rows[0].error_percent.value() == Approx(10));
+  CHECK(v.rows[1].error_percent.value() == Approx(20));
+  CHECK(v.rows[2].error_percent.value() == Approx(40));
+  CHECK(v.rows[3].error_percent.value() == Approx(40));
+  std::vector<std::string> groups;
+  for (const ErrorGroup& group : v.memory.by_memory_kind) groups.push_back(group.name);
+  CHECK(groups == std::vector<std::string>{"(not said)", "allocated", "driver", "reserved"});
+  const auto data = validation_data(v);
+  CHECK(data["cases"][1]["memory_kind"] == "reserved");
+  CHECK(data["cases"][3]["memory_kind"].is_null());
+}
+
 TEST_CASE("a prediction comes back from its text unchanged") {
   Prediction p;
+  p.reserved_gib = 1.0 / 3;
+  p.allocated_gib = 2.0 / 3;
   p.iteration_time = 0.1 + 0.2;  // no short decimal
   p.time = {1.0 / 3, 2e-300, 0, 1, 2, 3, 4, 5, 6};
   p.peak_memory_gib = 1e9 / 7;
@@ -167,6 +195,8 @@ TEST_CASE("a prediction comes back from its text unchanged") {
   CHECK(q.iteration_time == p.iteration_time);
   CHECK(q.time == p.time);
   CHECK(q.peak_memory_gib == p.peak_memory_gib);
+  CHECK(q.reserved_gib == p.reserved_gib);
+  CHECK(q.allocated_gib == p.allocated_gib);
   CHECK(q.fits == p.fits);
   CHECK(q.framework == p.framework);
   CHECK(q.warnings == p.warnings);
