@@ -44,6 +44,7 @@ Prediction facts_of(const Study& study) {
   out.framework_version = study.framework.version;
   out.device = study.cluster.device;
   out.num_gpus = study.parallel.num_ranks();
+  out.features = features_of(study);
   out.warnings = study.warnings;
   return out;
 }

@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "app/commands.h"
+#include "app/published_runs.h"
 #include "app/simulation.h"
 #include "report/report.h"
 #include "report/trace_json.h"
 #include "study/study_writer.h"
+#include "system/data_root.h"
 #include "system/files.h"
 #include "system/output_folder.h"
 #include "system/terminal.h"
@@ -80,6 +82,8 @@ int run_simulate(const StudyOptions& options) {
     return report_infeasible(options, plan_error(prepared.study, *reason));
   }
   auto& result = std::get<Simulation>(answer);
+  result.summary.resembles =
+      find_resemblance(features_of(prepared.study), published_runs(data_root()), "");
   const auto own = static_cast<std::ptrdiff_t>(prepared.study.warnings.size());
   print_warnings({result.summary.warnings.begin() + own, result.summary.warnings.end()});
   const Seconds wall = since(options.begin);

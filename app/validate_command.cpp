@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "app/commands.h"
+#include "app/published_runs.h"
 #include "app/select_cases.h"
+#include "calibrate/validate/validated_runs.h"
 #include "engine/base/error.h"
 #include "engine/base/user_text.h"
 #include "system/data_root.h"
@@ -53,9 +55,13 @@ Validation validate_cases(const std::string& path, const PredictOptions& options
         return to_text(prediction);
       },
       {jobs, "cases"});
+  const std::vector<ScoredCase> published = published_runs(data_root());
   std::vector<CaseOutcome> outcomes;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     outcomes.push_back({cases[i].facts, prediction_of(answers[i], cases[i].facts)});
+    CaseOutcome& one = outcomes.back();
+    if (one.prediction.skipped.empty())
+      one.resembles = find_resemblance(one.prediction.features, published, one.facts.id);
   }
   return validate(path, std::move(outcomes));
 }
@@ -71,6 +77,7 @@ int run_validate(const ValidateOptions& options) {
     json = folder->marked_json(json);
     folder->write("summary.json", json);
     folder->write("cases.csv", validation_csv(validation));
+    folder->write("validated.csv", validated_runs_csv(validation));
     folder->write("report.html", validation_report(validation));
     folder->commit();
   }

@@ -155,6 +155,33 @@ void take_layer(const JsonFields& summary, Json& out) {
   }
 }
 
+/// {runs, mean_abs_percent, ids}: of many runs the first ids.
+Json checked_runs(const JsonFields& group) {
+  Json out;
+  take_numbers(group, {"runs"}, out);
+  out["mean_abs_percent"] = number_or_null(group, "mean_abs_percent");
+  out["ids"] = Json::array();
+  for (const Json& id : group.list("ids")) {
+    if (!id.is_string()) group.fail("ids", "expected strings, got " + shorten(id));
+    if (out["ids"].size() < kMaxSources) out["ids"].push_back(id);
+  }
+  return out;
+}
+
+/// Runs of earlier versions have none.
+void take_resembles(const JsonFields& summary, Json& out) {
+  const std::string key = "resembles";
+  if (!summary.has(key)) return;
+  const JsonFields resembles = summary.object(key);
+  out[key] = checked_runs(resembles);
+  if (!resembles.has("nearest")) return;
+  const JsonFields nearest = resembles.object("nearest");
+  Json& shown = out[key]["nearest"] = checked_runs(nearest);
+  shown["differs"] = Json::array();
+  for (const JsonFields& one : items(nearest, "differs"))
+    take_texts(one, {"feature", "study", "runs"}, shown["differs"].emplace_back());
+}
+
 /// Evenly spaced pipeline ranks of a long pipeline, and the one that needs most memory.
 std::vector<std::size_t> shown_ranks(const std::vector<JsonFields>& peaks) {
   std::vector<std::size_t> shown;
@@ -229,6 +256,7 @@ Json simulated(const JsonFields& summary) {
   take_links(summary, out);
   take_transfers(summary, out);
   take_layer(summary, out);
+  take_resembles(summary, out);
   return out;
 }
 

@@ -144,6 +144,7 @@ std::string summary_json(const Summary& summary, Seconds wall) {
     out["links_left_out"] = summary.links.size() - out["links"].size();
     out["worst_link"] = summary.links.front().name;
   }
+  if (summary.resembles) out["resembles"] = resemblance_json(*summary.resembles);
   out["warnings"] = summary.warnings;
   out["sources"] = sources_json(summary.sources);
   return out.dump(2) + "\n";

@@ -237,6 +237,7 @@ std::string summary_text(const Summary& summary, const Study& study, Seconds wal
   text += link_table(summary);
   if (summary.interval) text += measure_next(*summary.interval);
   text += source_lines(summary);
+  if (summary.resembles) text += "  " + resemblance_text(*summary.resembles) + "\n";
   text += "  program          " + summary.program_digest.substr(0, 16) + "\n";
   text += format("  answered in      %s, %s ops timed\n", duration_text(wall).c_str(),
                  count_text(static_cast<double>(summary.num_events)).c_str());

@@ -116,7 +116,7 @@ const std::vector<std::string>& files_of(std::string_view command) {
       // report.html: by `trainyard report`.
       {"emulate",
        {"study.resolved.yaml", "program.txt", "trace.json", "summary.json", "report.html"}},
-      {"validate", {"summary.json", "cases.csv", "report.html"}},
+      {"validate", {"summary.json", "cases.csv", "validated.csv", "report.html"}},
       {"validate --run", {"summary.json", "report.html"}},
       {"calibrate --fit", {"fit.json", "software"}},
       {"export", {"config.json", "model.safetensors"}},

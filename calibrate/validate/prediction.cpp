@@ -22,6 +22,7 @@ std::string to_text(const Prediction& p) {
                               {"num_gpus", p.num_gpus},
                               {"time", p.time},
                               {"iteration_time", p.iteration_time},
+                              {"features", p.features},
                               {"memory", p.peak_memory_gib},
                               {"reserved", p.reserved_gib},
                               {"allocated", p.allocated_gib},
@@ -42,6 +43,7 @@ Prediction prediction_from_text(const std::string& text) {
   p.device = in.at("device");
   p.num_gpus = in.at("num_gpus");
   p.iteration_time = in.at("iteration_time");
+  in.at("features").get_to(p.features);
   p.peak_memory_gib = in.at("memory");
   p.reserved_gib = in.at("reserved");
   p.allocated_gib = in.at("allocated");

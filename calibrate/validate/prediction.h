@@ -9,6 +9,7 @@
 #include "calibrate/validate/ingredients.h"
 #include "calibrate/validate/memory_kind.h"
 #include "engine/base/units.h"
+#include "report/resemblance.h"
 
 namespace trainyard {
 
@@ -20,6 +21,7 @@ struct Prediction {
   std::string device;
   std::int64_t num_gpus = 0;  // ranks of the plan
   Seconds iteration_time = 0;
+  RunFeatures features;  // of the study; empty words where it could not be read
   // The fullest pipeline rank: as a driver shows it, and MemoryKind's other two.
   double peak_memory_gib = 0;
   double reserved_gib = 0;

@@ -20,6 +20,7 @@ namespace trainyard {
 struct CaseOutcome {
   CaseFacts facts;
   Prediction prediction;
+  std::optional<Resemblance> resembles = {};  // of cases that were predicted
 };
 
 /// One comparison: of a case's step time, or of its memory.

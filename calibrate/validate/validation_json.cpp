@@ -83,6 +83,7 @@ Json row_json(const ErrorRow& row, const CaseOutcome& outcome) {
   out["memory_error"] = p.memory_error;
   out["may_fit"] = p.may_fit;
   if (row.kind == ErrorRow::Kind::kTime) out["shares"] = shares_json(p);
+  if (outcome.resembles) out["resembles"] = resemblance_json(*outcome.resembles);
   out["warnings"] = p.warnings;
   return out;
 }

@@ -45,6 +45,15 @@ std::string headline(const char* what, const ErrorSummary& summary) {
          "(" + printable(s.worst.id) + ")\n";
 }
 
+/// "; 12 runs alike, 4.1 %": whether the error is one of the kind of run.
+std::string alike_text(const CaseOutcome& outcome) {
+  if (!outcome.resembles) return "";
+  const RunGroup& alike = outcome.resembles->alike;
+  if (alike.ids.empty()) return "; no run alike";
+  return "; " + plural(static_cast<std::int64_t>(alike.ids.size()), "run") +
+         format(" alike, %.1f %%", alike.mean_abs_percent);
+}
+
 std::string worst_rows(const Validation& validation) {
   std::vector<const ErrorRow*> rows;
   for (const ErrorRow& row : validation.rows) {
@@ -63,7 +72,8 @@ std::string worst_rows(const Validation& validation) {
     text += format("  %+6.1f%%  %-6s  %10s  %10s  ", *row->error_percent,
                    std::string(to_string(row->kind)).c_str(), value(*row->predicted).c_str(),
                    value(*row->measured).c_str()) +
-            printable(validation.outcomes[row->outcome].facts.id) + "\n";
+            printable(validation.outcomes[row->outcome].facts.id) +
+            alike_text(validation.outcomes[row->outcome]) + "\n";
   }
   return text + "\n";
 }

@@ -22,6 +22,7 @@ function drawSources() {
                   (SOURCE_KINDS[kind] ? " (" + SOURCE_KINDS[kind] + ")" : ""))
           .join(", ") +
       ".";
+  drawResembles();
   drawMeasureNext();
   const sorted = [...sources].sort((a, b) => order(a.kind) - order(b.kind) || a.name.localeCompare(b.name));
   byId("sources-table")
@@ -41,6 +42,20 @@ function drawSources() {
                       (source) => element(
                           "tr", {}, element("td", {}, source.kind), element("td", {}, element("code", {}, source.name)),
                           element("td", {}, source.used_for), element("td", {}, source.note)))))));
+}
+
+// Which published runs use the same, and how well they are predicted.
+function drawResembles() {
+  const {resembles} = run.summary;
+  if (!resembles) return;
+  const words = ({runs, mean_abs_percent, ids}) => plural(runs, "published run", "published runs") +
+      ", predicted " + mean_abs_percent.toFixed(1) + " % off in the mean: " + ids.join(", ");
+  const nearest = resembles.nearest;
+  const text = resembles.runs > 0 ? "It resembles " + words(resembles) + "."
+      : !nearest                  ? "There are no published runs to compare it with."
+                                  : "It resembles no published run. Nearest are " + words(nearest) + "; there " +
+              nearest.differs.map(({feature, study, runs}) => feature + " is " + runs + ", not " + study).join(", ") + ".";
+  byId("sources-table").append(element("p", {class: "lead", id: "resembles"}, text));
 }
 
 // Where the profile says how uncertain it is: the entries that the step time's interval comes from.

@@ -92,6 +92,9 @@ def test_figures(browser, out):
     charts = browser.evaluate("document.querySelectorAll('#memory-charts svg').length")
     check("memory of each pipeline rank", charts == len(summary["peak_memory_bytes"]), charts)
     rows = browser.evaluate("document.querySelectorAll('#sources-table tbody tr').length")
+    resembles = browser.evaluate("document.getElementById('resembles').textContent")
+    nearest = summary["resembles"].get("nearest", summary["resembles"])
+    check("the page says which published runs it resembles", nearest["ids"][-1] in resembles, resembles)
     check("every source has a row", rows == len(summary["sources"]["entries"]), rows)
     check("warnings are shown", len(summary["warnings"]) == browser.evaluate("document.querySelectorAll('#warning-list li').length"))
     # Something is painted: not every pixel of the timeline has the same colour.

@@ -22,6 +22,8 @@ const CASE_COLUMNS = [
   {title: "framework", of: versionOf},
   {title: "device", of: (row) => row.device},
   number("GPUs", (row) => formatCount(row.gpus, 7)),
+  number("runs alike", ({resembles}) => resembles ? String(resembles.runs) : "\u2013"),
+  number("their error", ({resembles}) => percentOrDash(resembles ? resembles.mean_abs_percent : null)),
 ];
 
 function drawFigures() {

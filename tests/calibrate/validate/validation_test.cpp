@@ -183,6 +183,7 @@ TEST_CASE("a memory figure is held against the prediction of its kind") {
 
 TEST_CASE("a prediction comes back from its text unchanged") {
   Prediction p;
+  p.features[3] = "yes";
   p.reserved_gib = 1.0 / 3;
   p.allocated_gib = 2.0 / 3;
   p.iteration_time = 0.1 + 0.2;  // no short decimal
@@ -195,6 +196,7 @@ TEST_CASE("a prediction comes back from its text unchanged") {
   CHECK(q.iteration_time == p.iteration_time);
   CHECK(q.time == p.time);
   CHECK(q.peak_memory_gib == p.peak_memory_gib);
+  CHECK(q.features == p.features);
   CHECK(q.reserved_gib == p.reserved_gib);
   CHECK(q.allocated_gib == p.allocated_gib);
   CHECK(q.fits == p.fits);
