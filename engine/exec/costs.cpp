@@ -30,7 +30,7 @@ std::int64_t ranks_of_layer(const Program& program) {
     for (const ProgramOp& op : segment.ops) {
       const bool of_layer =
           is_collective(op.kind) && op.group != kNoIndex &&
-          program.values[op.reads[0].value].memory != MemoryClass::kParameter;  // not a gather
+          program.values[op.writes[0].value].memory != MemoryClass::kParameter;  // not a gather
       if (of_layer) most = std::max(most, group_size(program.mesh, program.groups[op.group].axes));
     }
   }

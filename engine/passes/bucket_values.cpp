@@ -30,8 +30,6 @@ class BucketValues {
   void add(std::size_t index) {
     Bucket& bucket = plan_.buckets[index];
     const std::string name = "b" + std::to_string(index);
-    const bool half = config_.precision == DType::kFp16 || config_.precision == DType::kBf16;
-    const DType state = config_.precision == DType::kFp64 ? DType::kFp64 : DType::kFp32;
     const DType gradient_type =
         bucket.reduced_each ? parallel_.zero.reduce_dtype.value_or(grad_dtype_) : grad_dtype_;
     add_whole(bucket, name, gradient_type);
@@ -42,13 +40,13 @@ class BucketValues {
     }
     const auto state_buffer = [&](const std::string& suffix) {
       const ValueId id =
-          buffer(name + suffix, state, Scope::kPersistent, MemoryClass::kOptimizerState,
+          buffer(name + suffix, state_dtype(), Scope::kPersistent, MemoryClass::kOptimizerState,
                  bucket.owner >= 0 ? owned_spec(bucket) : flat_spec(bucket, sharded_));
       program_.values[id].owner = static_cast<std::int16_t>(bucket.owner);
       (sharded_ ? bucket.shards : bucket.whole).push_back(id);
       return id;
     };
-    if (half) bucket.master = state_buffer(".master");
+    if (is_half() && !bucket.is_gathered()) bucket.master = state_buffer(".master");
     if (config_.optimizer == Optimizer::kAdamW && bucket.momentum == 0) {
       bucket.first_moment = state_buffer(".exp_avg");
       bucket.second_moment = state_buffer(".exp_avg_sq");
@@ -66,6 +64,12 @@ class BucketValues {
   }
 
  private:
+  bool is_half() const {
+    return config_.precision == DType::kFp16 || config_.precision == DType::kBf16;
+  }
+  DType state_dtype() const {
+    return config_.precision == DType::kFp64 ? DType::kFp64 : DType::kFp32;
+  }
   const Tensor& tensor(TensorId id) const { return training_.graph.tensors[id]; }
   const Parameter& parameter(ParameterId index) const { return training_.graph.parameters[index]; }
   const TensorSpec& spec(SpecId id) const { return training_.graph.specs[id]; }
@@ -157,19 +161,33 @@ class BucketValues {
     bucket.shards.push_back(bucket.gradient_sum);
   }
 
+  /// As FSDP has them: in the type that the optimizer updates, and cast for each gather. There is
+  /// no second copy in 16 bits.
+  void add_parameter_shards(Bucket& bucket, const std::string& name) {
+    const DType type = is_half() ? state_dtype() : config_.precision;
+    bucket.parameter_shard = buffer(name + ".param_shard", type, Scope::kPersistent,
+                                    MemoryClass::kParameter, flat_spec(bucket, true));
+    if (!is_half()) return;
+    bucket.cast_shard = buffer(name + ".param_cast", config_.precision, Scope::kStep,
+                               MemoryClass::kBuffer, flat_spec(bucket, true));
+    bucket.shards.push_back(bucket.cast_shard);
+  }
+
   void add_shards(Bucket& bucket, const std::string& name, DType gradient_type) {
-    bucket.parameter_shard =
-        bucket.is_gathered() ? buffer(name + ".param_shard", config_.precision, Scope::kPersistent,
-                                      MemoryClass::kParameter, flat_spec(bucket, true))
-                             : own_shard(name + ".param_shard", bucket.parameter, bucket);
+    if (bucket.is_gathered()) {
+      add_parameter_shards(bucket, name);
+    } else {
+      bucket.parameter_shard = own_shard(name + ".param_shard", bucket.parameter, bucket);
+    }
+    bucket.shards.push_back(bucket.parameter_shard);
     if (bucket.reduced_each) {
       add_sums(bucket, name, gradient_type);
       bucket.gradient_shard = buffer(name + ".grad_shard", grad_dtype_, Scope::kStep,
                                      MemoryClass::kGradient, sum_spec(bucket));
-      bucket.shards.insert(bucket.shards.end(), {bucket.parameter_shard, bucket.gradient_shard});
+      bucket.shards.push_back(bucket.gradient_shard);
     } else {
       bucket.gradient_shard = own_shard(name + ".grad_shard", bucket.gradient, bucket);
-      bucket.shards = {bucket.parameter_shard, bucket.gradient_shard};
+      bucket.shards.push_back(bucket.gradient_shard);
     }
   }
 

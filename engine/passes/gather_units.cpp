@@ -43,7 +43,9 @@ class UnitGathering {
         replicas_(replicate_group(draft.program, parallel)) {
     const Program& program = draft.program;
     for (std::size_t i = 0; i < buckets().size(); ++i) {
-      bucket_of_[buckets()[i].parameter] = bucket_of_[buckets()[i].gradient] = i;
+      const Bucket& bucket = buckets()[i];
+      for (const ValueId value : {bucket.parameter, bucket.gradient, bucket.cast_shard})
+        if (value != kNoIndex) bucket_of_[value] = i;
     }
     for (const Segment& segment : program.segments) {
       if (!computes(segment)) continue;
@@ -85,7 +87,8 @@ class UnitGathering {
       if (root == bucket.gradient) {
         if (bucket.reduced_each) scope = added;
       } else if (bucket.is_gathered()) {
-        scope = bucket.kept ? kept : Scope::kLocal;
+        const bool passes = root == bucket.cast_shard && kept != Scope::kStep;
+        scope = bucket.kept && !passes ? kept : Scope::kLocal;
       }
     }
   }
@@ -253,18 +256,22 @@ class UnitGathering {
         if (freed.size() >= limit) at = std::max(at, freed[freed.size() - limit]->end);
         freed.push_back(&use);
       }
-      for (const std::size_t bucket : use.gathers) {
-        const Bucket& of = buckets()[bucket];
-        in.at[std::min(at, use.first)].push_back(collective_op(
-            OpKind::kAllGather, shards_, StreamId::kDp, of.parameter_shard, of.parameter));
+      ProgramOp free;  // once the gather has ended, for which the unit waits
+      free.kind = OpKind::kFree;
+      for (const std::size_t i : use.gathers) {
+        const Bucket& bucket = buckets()[i];
+        for (ProgramOp& op : gather_ops(bucket, shards_))
+          in.at[std::min(at, use.first)].push_back(std::move(op));
+        if (bucket.cast_shard != kNoIndex) free.reads.push_back({bucket.cast_shard, 0});
       }
+      if (!free.reads.empty()) in.at[use.first].push_back(std::move(free));
     }
   }
 
   ProgramDraft& draft_;
   const ZeroConfig& zero_;
   GroupId shards_, replicas_;
-  std::map<ValueId, std::size_t> bucket_of_;  // by the storage of its parameters, or gradients
+  std::map<ValueId, std::size_t> bucket_of_;  // by the storages of its parameters and gradients
   std::set<std::pair<std::size_t, Phase>> read_in_, added_in_;
 };
 

@@ -18,7 +18,8 @@
 // frees before it. One reduction is on its way at a time, as under FSDP2: the next waits until the
 // one before has been added. The root unit, or with reshard_after_forward: false each, stays from
 // the forward to the end of its backward; where several microbatches are between the two, it is
-// gathered once a step (step_segments.h).
+// gathered once a step (step_segments.h). Parameters of 16 bits lie in shards of the optimizer's
+// type, as FSDP has them, and are cast for each gather: there are no master weights besides.
 //
 // ZeRO-2 reduces so, bucket by bucket, and gathers no parameter.
 #pragma once

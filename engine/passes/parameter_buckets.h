@@ -39,6 +39,9 @@ struct Bucket {
   // Values; none: does not exist under this precision, optimizer or ZeRO stage.
   ValueId gradient = kNoIndex, gradient_shard = kNoIndex;
   ValueId parameter = kNoIndex, parameter_shard = kNoIndex;
+  ValueId cast_shard = kNoIndex;  // of gathered 16-bit parameters, whose shards have the
+                                  // optimizer's type: what is gathered
+  ValueId gathered_shard() const { return cast_shard != kNoIndex ? cast_shard : parameter_shard; }
   // With reduced_each, of one microbatch: the shard summed over the ranks that divide the bucket,
   // and over all replicas. One value where those are the same ranks.
   ValueId gradient_part = kNoIndex, gradient_sum = kNoIndex;

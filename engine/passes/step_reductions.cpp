@@ -31,6 +31,19 @@ ValueId accumulated_gradient(const Bucket& bucket) {
   return bucket.reduced_each ? bucket.gradient_shard : bucket.gradient;
 }
 
+std::vector<ProgramOp> gather_ops(const Bucket& bucket, GroupId shards) {
+  std::vector<ProgramOp> ops;
+  if (bucket.cast_shard != kNoIndex) {
+    ProgramOp& cast = ops.emplace_back();
+    cast.kind = OpKind::kCast;
+    cast.reads.push_back({bucket.parameter_shard, 0});
+    cast.writes.push_back({bucket.cast_shard, 0});
+  }
+  ops.push_back(collective_op(OpKind::kAllGather, shards, StreamId::kDp, bucket.gathered_shard(),
+                              bucket.parameter));
+  return ops;
+}
+
 StepReductions::StepReductions(ProgramDraft& draft, const ParallelConfig& parallel)
     : draft_(draft),
       parallel_(parallel),

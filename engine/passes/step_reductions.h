@@ -22,6 +22,9 @@ ValueId add_in_place(Program& program, ValueId of, const std::string& suffix, Gr
 /// In which a bucket's gradients add up over the microbatches.
 ValueId accumulated_gradient(const Bucket& bucket);
 
+/// What gathers a bucket that lies in shards, cast before where it is: on the stream of gathers.
+std::vector<ProgramOp> gather_ops(const Bucket& bucket, GroupId shards);
+
 class StepReductions {
  public:
   StepReductions(ProgramDraft& draft, const ParallelConfig& parallel);

@@ -78,8 +78,7 @@ class StepBuilder {
     for (auto i = own.rbegin(); i != own.rend(); ++i) {
       const Bucket& bucket = draft_.plan.buckets[*i];
       if (!is_gathered_once(bucket)) continue;
-      ops.push_back(collective_op(OpKind::kAllGather, shards_, StreamId::kDp,
-                                  bucket.parameter_shard, bucket.parameter));
+      for (ProgramOp& op : gather_ops(bucket, shards_)) ops.push_back(std::move(op));
     }
     if (ops.empty()) return kNoIndex;
     return add_segment(rank, "GATHER", Phase::kPrepare, std::move(ops));
@@ -237,7 +236,9 @@ class StepBuilder {
             collective_op(OpKind::kAllGather, shards_, StreamId::kDp, weights, bucket.parameter));
       }
       free.reads.push_back({accumulated_gradient(bucket), 0});
-      if (is_gathered_once(bucket)) free.reads.push_back({bucket.parameter, 0});
+      if (!is_gathered_once(bucket)) continue;
+      free.reads.push_back({bucket.parameter, 0});
+      if (bucket.cast_shard != kNoIndex) free.reads.push_back({bucket.cast_shard, 0});
     }
     if (norm != kNoIndex) free.reads.push_back({storage_root(program(), norm), 0});
     if (!free.reads.empty()) ops.push_back(std::move(free));

@@ -95,10 +95,18 @@ class BucketReader {
 
   /// What lies in shards is a bucket where it has been gathered.
   void note_gather(const ProgramOp& op) {
-    if (op.kind != OpKind::kAllGather) return;
-    const Value& shard = program_.values[op.reads[0].value];
-    if (shard.memory == MemoryClass::kParameter && !shard.alias)
-      gathered_[op.reads[0].value] = {op.writes[0].value, op.group};
+    if (op.kind != OpKind::kCast && op.kind != OpKind::kAllGather) return;
+    const ValueId read = op.reads[0].value, written = op.writes[0].value;
+    if (op.kind == OpKind::kCast) {
+      cast_of_[written] = read;
+      return;
+    }
+    const auto cast = cast_of_.find(read);
+    const ValueId shard = cast == cast_of_.end() ? read : cast->second;
+    const Value& value = program_.values[shard];
+    if (value.memory == MemoryClass::kParameter && value.scope == Scope::kPersistent &&
+        !value.alias)
+      gathered_[shard] = {written, op.group};
   }
 
   void own_shard(BucketState& state, GroupId group, std::int64_t shard) const {
@@ -236,6 +244,7 @@ class BucketReader {
   Indexed<ValueId, bool> used_;
   std::map<ValueId, std::vector<ValueId>> views_;            // by storage root
   std::map<ValueId, BucketState> optimizer_;                 // by parameter buffer
+  std::map<ValueId, ValueId> cast_of_;                       // by what a cast writes: what it reads
   std::map<ValueId, std::pair<ValueId, GroupId>> gathered_;  // of a shard: what, and over whom
 };
 
