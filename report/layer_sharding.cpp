@@ -86,6 +86,7 @@ class LayerReader {
       case OpKind::kPad:
       case OpKind::kKeepOnOne: return reader_of(segment, k) + " takes it as a summand";
       case OpKind::kBroadcast: return reader_of(segment, k) + " reads what one rank has";
+      case OpKind::kRingShift: return reader_of(segment, k) + " meets those of the rank before";
       default: return "";
     }
   }

@@ -37,6 +37,13 @@ class Facts {
       items += (items.empty() ? "" : " ") + std::to_string(item.as_integer());
     return items;
   }
+  /// "4 (ring)"; "": a sequence is one rank's.
+  std::string context() const {
+    std::optional<YamlNode> node = root_.find("parallel");
+    node = node && node->is_map() ? node->find("context") : std::nullopt;
+    if (!node || !node->is_map()) return "";
+    return node->at("degree").as_string() + " (" + node->at("method").as_string() + ")";
+  }
   std::int64_t integer(std::string_view section, std::string_view key) const {
     const std::string value = text(section, key);
     return value.empty() ? 0 : root_.at(section).at(key).as_integer();
@@ -112,6 +119,7 @@ std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& pat
   append(parallel, "stages on ranks ", facts.list("partition", "on"));
   append(parallel, "data ", facts.text("parallel", "data"));
   append(parallel, "replicas ", facts.list("partition", "replicas"));
+  append(parallel, "context ", facts.context());
   if (facts.text("parallel", "sequence_parallel") == "true")
     append(parallel, "", "sequence parallel");
   append(parallel, "ZeRO ", facts.text("parallel", "zero"));

@@ -80,7 +80,7 @@ RunFeatures features_of(const Study& study) {
           is_of_text(study.model.family) ? "text" : "other",
           used(parallel.tensor > 1),
           used(parallel.pipeline > 1),
-          used(parallel.context > 1),
+          used(parallel.context.degree > 1),
           std::to_string(parallel.zero.stage),
           std::string(kRecomputeWords[study.recompute.method]),
           std::string(to_string(study.training.precision)),

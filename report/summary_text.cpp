@@ -8,6 +8,7 @@
 #include "engine/base/readable.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "report/summary.h"
+#include "study/study_words.h"
 
 namespace trainyard {
 
@@ -36,6 +37,10 @@ std::string headline(const Summary& summary, const Study& study) {
   }
   text += p.replicas.empty() ? ", data " + std::to_string(p.data) : ", replicas";
   for (const int replicas : p.replicas) text += " " + std::to_string(replicas);
+  if (p.context.degree > 1) {
+    text += ", context " + std::to_string(p.context.degree) + " (" +
+            std::string(kContextMethodWords[p.context.method]) + ")";
+  }
   text += "; " + study.schedule.method + ", " +
           plural(study.num_microbatches(), "microbatch", "microbatches") + " of ";
   const std::vector<std::int64_t> sizes = microbatch_sizes(study.training);

@@ -27,6 +27,18 @@ void refuse_both(const YamlNode& study, const std::string& map, const std::strin
                         to_string(block.key_pos(key)) + "; leave one of them out");
 }
 
+/// The one required key of `map`.`key`, where that has a short word and may be a map: the degree of
+/// context parallelism. Empty: it is none such.
+std::string number_of(const std::string& map, const std::string& key) {
+  const StudyKey* block = find_key(study_keys(), map);
+  const auto* keys = block == nullptr ? nullptr : form_of<MapForm>(*block);
+  const StudyKey* entry = keys == nullptr ? nullptr : find_key(keys->keys(), key);
+  const auto* form = entry == nullptr ? nullptr : form_of<MapForm>(*entry);
+  const bool stands_for_number = form != nullptr && !entry->aliases.empty();
+  if (!stands_for_number || form->required.size() != 1) return "";
+  return std::string(form->required.front());
+}
+
 }  // namespace
 
 void each_alias(const std::function<void(const std::string& map, const std::string& alias,
@@ -82,6 +94,21 @@ std::string key_of_alias(const std::string& path, YamlNode& study) {
     found = map + "." + (is_flat(study) ? alias : key);
   });
   return found;
+}
+
+std::string place_of_value(const std::string& path, bool is_map, YamlNode& study) {
+  const std::size_t dot = path.find('.');
+  if (dot == std::string::npos || !study.is_map()) return path;
+  const std::string map = path.substr(0, dot), rest = path.substr(dot + 1);
+  const std::string key = rest.substr(0, rest.find('.')), number = number_of(map, key);
+  if (number.empty() || !study.contains(map)) return path;
+  YamlNode block = study.at(map);
+  if (!block.is_map() || !block.contains(key)) return path;
+  if (rest != key) {
+    block.wrap_name(key, number);
+    return path;
+  }
+  return is_map || !block.at(key).is_map() ? path : path + "." + number;
 }
 
 }  // namespace trainyard

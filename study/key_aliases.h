@@ -28,4 +28,9 @@ std::string any_key_of_alias(const std::string& path);
 /// `study` says.
 std::string key_of_alias(const std::string& path, YamlNode& study);
 
+/// Where a value for the key `path` goes that may be a number or a map, as parallel.context: a
+/// number to the map's degree, if `study` has a map there; and a key of the map finds one, the
+/// number in it.
+std::string place_of_value(const std::string& path, bool is_map, YamlNode& study);
+
 }  // namespace trainyard

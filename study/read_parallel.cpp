@@ -19,8 +19,8 @@ void read_only_one(Section& section, std::string_view key, int& value) {
   if (value == 1) return;
   fail_at(section.study(), section.key_path(key),
           std::string(key) +
-              " parallelism is not in this version, which has tensor, pipeline and "
-              "data parallelism; write 1");
+              " parallelism is not in this version, which has tensor, pipeline, "
+              "context and data parallelism; write 1");
 }
 
 /// `tensor: 8`, or `tensor: {tp0: 2, tp1: 4}`.
@@ -50,6 +50,33 @@ void read_tensor(Section& section, ParallelConfig& parallel) {
     if (ranks > kMaxRanks) node->fail("more than " + std::to_string(kMaxRanks) + " ranks");
   }
   parallel.tensor = static_cast<int>(ranks);
+}
+
+/// `context: 4`, or `context: {degree: 4, method: ring, balance: zig-zag}`.
+void read_context(Section& parallel, ContextConfig& context) {
+  const auto node = parallel.given("context");
+  if (!node) return;
+  const auto read_degree = [&](const YamlNode& degree) {
+    context.degree = static_cast<int>(degree.as_integer(1, kMaxRanks));
+  };
+  if (node->is_scalar()) return read_degree(*node);
+  Section section = parallel.child("context");
+  parallel.draft().attempt([&] { read_degree(section.required("degree")); });
+  if (const auto method = section.given("method")) {
+    parallel.draft().attempt([&] {
+      context.method = static_cast<ContextConfig::Method>(
+          read_word(*method, "method of context parallelism", kContextMethodWords));
+    });
+  }
+  if (context.method == ContextConfig::Method::kUlysses)
+    context.balance = ContextConfig::Balance::kNone;
+  if (const auto balance = section.given("balance")) {
+    parallel.draft().attempt([&] {
+      context.balance =
+          static_cast<ContextConfig::Balance>(read_word(*balance, "balance", kContextBalanceWords));
+    });
+  }
+  section.finish();
 }
 
 void read_units(const YamlNode& node, ZeroConfig& zero) {
@@ -173,7 +200,7 @@ void read_parallel(Section& root) {
                        if (const auto node = section.given("data"))
                          parallel.data = static_cast<int>(section.integer_of(*node, "data"));
                      }},
-                    {"context", [&] { read_only_one(section, "context", parallel.context); }},
+                    {"context", [&] { read_context(section, parallel.context); }},
                     {"expert", [&] { read_only_one(section, "expert", parallel.expert); }},
                     {"zero", [&] { read_zero(section, parallel.zero); }},
                     {"fsdp", [&] { read_fsdp(section, parallel.zero); }},

@@ -340,6 +340,9 @@ void check_model_fits(StudyDraft& draft, const StudyResolvers& resolvers) {
              [&] { check_gradients(draft); });
   draft.rule({"model", "parallel.tensor", "parallel.sequence_parallel"},
              [&] { check_tensor(draft); });
+  draft.rule({"model", "parallel", "training.flash_attention", "training.dropout", "partition",
+              "sharding"},
+             [&] { check_context(draft); });
   draft.rule({"schedule", "recompute", "parallel.pipeline", "parallel.virtual_stages"}, [&] {
     if (draft.schedule.file.empty()) check_schedule(draft);
     if (!draft.schedule.rows.empty()) check_schedule_rows(draft);

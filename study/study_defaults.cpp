@@ -97,6 +97,7 @@ void warn_of_schedule(Study& study, const SoftwareProfile& software) {
 std::string degrees_text(const ParallelConfig& parallel, bool with_data) {
   std::string text = "pp(" + std::to_string(parallel.pipeline) + ")";
   if (with_data) text += " * dp(" + std::to_string(parallel.data) + ")";
+  if (parallel.context.degree > 1) text += " * cp(" + std::to_string(parallel.context.degree) + ")";
   return text + " * tp(" + std::to_string(parallel.tensor) + ")";
 }
 
@@ -156,10 +157,12 @@ void resolve_data_parallel(Study& study) {
   if (!parallel.replicas.empty()) return check_replica_devices(study);
   const std::int64_t data = std::max(parallel.data, 1);
   const bool given = parallel.data > 0;
-  if (product_exceeds(kMaxRanks, {parallel.tensor, parallel.pipeline, data})) {
+  if (product_exceeds(kMaxRanks,
+                      {parallel.tensor, parallel.pipeline, parallel.context.degree, data})) {
     fail_at(study, "parallel", degrees_text(parallel, given) + " is more than 2^20 ranks");
   }
-  const std::int64_t replica = std::int64_t{parallel.tensor} * parallel.pipeline;
+  const std::int64_t replica =
+      std::int64_t{parallel.tensor} * parallel.pipeline * parallel.context.degree;
   if (!given) {
     if (replica > num_devices) {
       fail_too_many_ranks(study, "parallel", degrees_text(parallel, false), replica);

@@ -31,6 +31,7 @@ const KeyTable& rank_group_keys();
 
 const KeyTable& parallel_keys();
 const KeyTable& zero_keys();
+const KeyTable& context_keys();
 
 const KeyTable& training_keys();
 const KeyTable& learning_rate_keys();

@@ -57,6 +57,9 @@ void resolve_replicas(Study& study);
 /// parallel.virtual_stages of schedules that have a number of their own.
 void resolve_virtual_stages(Study& study);
 
+/// Whether ranks can share the model's sequences so; behind resolve_defaults().
+void check_context(const Study& study);
+
 /// Whether the schedule suits the pipeline; behind resolve_data_parallel(), the microbatches.
 void check_schedule(StudyDraft& draft);
 void check_schedule_microbatches(const Study& study);

@@ -61,8 +61,9 @@ void apply_options(YamlNode& document, const std::vector<std::string>& sets) {
   resolve_aliases(document);
   for (const std::string& typed : sets) {
     const std::size_t equals = std::min(typed.find('='), typed.size());
-    const std::string assignment =
-        key_of_alias(typed.substr(0, equals), document) + typed.substr(equals);
+    const bool is_map = typed.find('{') == equals + 1;
+    const std::string key = key_of_alias(typed.substr(0, equals), document);
+    const std::string assignment = place_of_value(key, is_map, document) + typed.substr(equals);
     refuse_option_into_name(document, assignment);
     document.set(assignment, "--set " + typed);
   }

@@ -32,6 +32,10 @@ inline constexpr IndexedArray<ZeroConfig::Reduce, std::string_view, 2> kZeroRedu
                                                                                            "last"};
 inline constexpr std::array<std::string_view, 3> kReduceTypeWords = {"fp32", "bf16", "fp16"};
 inline constexpr std::string_view kLayerUnits = "layer";  // of parallel.zero.units
+inline constexpr IndexedArray<ContextConfig::Method, std::string_view, 3> kContextMethodWords = {
+    "ring", "all-gather", "ulysses"};
+inline constexpr IndexedArray<ContextConfig::Balance, std::string_view, 2> kContextBalanceWords = {
+    "zig-zag", "none"};
 inline constexpr IndexedArray<RecomputeConfig::Unit, std::string_view, 2> kRecomputeUnitWords = {
     "layer", "sublayer"};  // of RecomputeConfig::Unit
 inline constexpr IndexedArray<RecomputeConfig::Method, std::string_view, 6> kRecomputeWords = {

@@ -72,6 +72,15 @@ void write_zero(ResolvedText& out, const ZeroConfig& zero) {
   out.close();
 }
 
+void write_context(ResolvedText& out, const ContextConfig& context) {
+  if (context.degree == 1) return out.integer("context", 1);
+  out.open("context");
+  out.integer("degree", context.degree);
+  out.text("method", kContextMethodWords[context.method]);
+  out.text("balance", kContextBalanceWords[context.balance]);
+  out.close();
+}
+
 void write_parallel(ResolvedText& out, const Study& study) {
   const ParallelConfig& parallel = study.parallel;
   out.map("parallel", parallel_keys(),
@@ -80,6 +89,7 @@ void write_parallel(ResolvedText& out, const Study& study) {
             [&] {
               if (study.partition.replicas.empty()) out.integer("data", parallel.data);
             }},
+           {"context", [&] { write_context(out, parallel.context); }},
            {"zero", [&] { write_zero(out, parallel.zero); }},
            {"d2d_buffer", [&] {
               if (parallel.d2d_buffer > 0)

@@ -179,8 +179,10 @@ std::vector<std::string> drop_keys_under(Sweep& sweep, const std::string& path) 
 void put_point(const Sweep& sweep, std::int64_t point, YamlNode& study) {
   const std::vector<const SweepKey*> keys = sweep.keys();
   const std::vector<const YamlNode*> values = sweep.values(point);
-  for (std::size_t i = 0; i < keys.size(); ++i)
-    study.put(key_of_alias(keys[i]->path, study), *values[i], keys[i]->pos);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::string path = key_of_alias(keys[i]->path, study);
+    study.put(place_of_value(path, values[i]->is_map(), study), *values[i], keys[i]->pos);
+  }
 }
 
 }  // namespace trainyard

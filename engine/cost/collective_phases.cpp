@@ -132,6 +132,11 @@ void CollectivePhases::pairwise() {
                      static_cast<double>(steps) * size_ / n * per_byte});
 }
 
+void CollectivePhases::shift() {
+  phases_.push_back(
+      {EdgeShape::kRing, 1, 1, size_, latency(group_.nodes > 1), size_ * slowest_edge()});
+}
+
 void CollectivePhases::chain() {
   const auto chunks = static_cast<double>(kBroadcastChunks);
   const std::int64_t steps = group_.ranks - 2 + kBroadcastChunks;

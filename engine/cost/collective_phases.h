@@ -44,6 +44,7 @@ class CollectivePhases {
   void halving_doubling();
   void hierarchical();
   void pairwise();
+  void shift();  // once to the next
   void chain();
 
   std::vector<CollectivePhase> take() { return std::move(phases_); }

@@ -34,6 +34,8 @@ std::vector<CollectivePhase> phases_of(OpKind kind, const AllReduceAlgorithm* al
     phases.chain();
   } else if (kind == OpKind::kAllToAll) {
     phases.pairwise();
+  } else if (kind == OpKind::kRingShift) {
+    phases.shift();
   } else {
     phases.ring(group.ranks - 1);
   }

@@ -73,7 +73,8 @@ inline constexpr std::int64_t kBroadcastChunks = 8;
 
 /// One collective, uncontended, as its phases in order, an all_reduce's by algorithm_of(). With
 /// alpha the latency of a step, B the bandwidth of one direction, n ranks, S bytes (of the buffer;
-/// the gathered size for all_gather and reduce_scatter; sent per rank for all_to_all):
+/// the gathered size for all_gather and reduce_scatter; sent per rank for all_to_all and
+/// ring_shift):
 ///
 ///   all_reduce  ring              2(n-1) alpha + 2(n-1)/n S/B
 ///               tree              2 ceil(log2 n) (alpha + S/B)
@@ -88,6 +89,7 @@ inline constexpr std::int64_t kBroadcastChunks = 8;
 ///                                 through the NICs; with one rank per node 2 alpha + S/B
 ///   all_gather, reduce_scatter    (n-1) alpha + (n-1)/n S/B
 ///   all_to_all  pairwise          (n-1) (alpha + S/(nB))
+///   ring_shift                    alpha + S/B, whichever way round: links carry both at once
 ///   broadcast, reduce   of c chunks  (n-2+c) (alpha + S/(cB))
 ///
 /// LinkCurve says what curves add. A group inside one node runs at the intra link's rate (that of

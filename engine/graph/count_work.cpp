@@ -34,9 +34,9 @@ void set_linear(KernelWork& work, OpPart part, std::span<const OperandShape> rea
 
 /// The share of the square of queries and keys that is computed. A window of w of n keys leaves w n
 /// - w (w - 1) / 2 pairs, counting those that the first queries lack.
-double attended_share(const OpAttrs& attrs, std::int64_t queries) {
+double attended_share(const OpAttrs& attrs, std::int64_t keys) {
   if (attrs.attended == 0) return attrs.causal ? 0.5 : 1.0;
-  const auto n = static_cast<double>(queries);
+  const auto n = static_cast<double>(keys);
   const double w = attrs.attended;
   return std::min(attrs.causal ? 0.5 : 1.0, (w * n - w * (w - 1) / 2) / (n * n));
 }
@@ -47,8 +47,10 @@ void set_attention(KernelWork& work, OpKind kind, OpPart part, const OpAttrs& at
   const bool forward = part == OpPart::kForward;
   const double heads = attrs.heads;
   const double head_dim = attrs.head_dim;
-  if (kind == OpKind::kFlashAttention) {
-    // forward reads qkv | q, kv; backward reads do first.
+  if (kind == OpKind::kFlashAttention || kind == OpKind::kBlockAttention) {
+    // forward reads qkv | q, kv; backward reads do first. Of a block in a ring whose sequence lies
+    // in two runs from both ends a rank computes half, too: of its own keys what is not behind, of
+    // earlier ranks' the first half, and of later ranks' with the second half of its queries.
     const Shape& q = *reads[forward ? 0 : 1].shape;
     const Shape& kv = attrs.packed ? q : *reads[forward ? 1 : 2].shape;
     work.dtype = reads[0].dtype;
@@ -56,7 +58,7 @@ void set_attention(KernelWork& work, OpKind kind, OpPart part, const OpAttrs& at
     work.m = q[1], work.n = kv[1], work.k = attrs.head_dim;
     const double square = static_cast<double>(q[0]) * heads * static_cast<double>(q[1]) *
                           static_cast<double>(kv[1]) * head_dim;
-    work.flop = (forward ? 4.0 : 10.0) * square * attended_share(attrs, q[1]);
+    work.flop = (forward ? 4.0 : 10.0) * square * attended_share(attrs, kv[1]);
     return;
   }
   // The [B, N, Sq, Sk] operand: what scores writes (reads first in its backward), what context
@@ -233,6 +235,7 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
       }
       break;
     case OpKind::kFlashAttention:
+    case OpKind::kBlockAttention:
     case OpKind::kScores:
     case OpKind::kContext: set_attention(work, kind, part, attrs, reads, writes); break;
     case OpKind::kSoftmax:

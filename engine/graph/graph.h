@@ -132,7 +132,9 @@ struct OpAttrs {
   HeightWidth extra;           // conv_transpose2d: rows and columns more, at the end
   bool bilinear = false;       // interpolate2d: between the four nearest, not the nearest one
   std::int64_t end = 0;        // zero_pad: zeros behind the dim; `begin` of them before it
-  std::int32_t by = 1;         // roll: from index i to i + by, around the end
+  std::int32_t by = 1;         // roll: from index i to i + by, around the end; ring_shift: the same
+                               // of ranks; block_attention: how many the keys have come
+  std::int32_t ring = 0;       // block_attention: ranks whose keys come in turn; 0: all are here
   float shift = 0;             // affine: added to scale x; rms_norm, head_norm: to the weight
   float exponent = 1;          // power
   float low = 0, high = 0;     // clamp

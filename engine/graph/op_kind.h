@@ -19,6 +19,7 @@ namespace trainyard {
   X(kRmsNorm, "rms_norm")                    /* x, w -> y, stats */                             \
   X(kAttention, "attention")                 /* composite; select_kernels expands */            \
   X(kFlashAttention, "flash_attention")      /* qkv | q, kv[, mask] -> o, lse */                \
+  X(kBlockAttention, "block_attention")      /* q, kv[, o, lse so far] -> o, lse */             \
   X(kTranspose, "transpose")                 /* x -> x in another layout, a copy */             \
   X(kSplit, "split")                         /* packed -> parts, x -> halves or sizes */        \
   X(kJoin, "join")                           /* halves of a batch -> x: in place */             \
@@ -84,6 +85,7 @@ namespace trainyard {
   X(kAllGather, "all_gather")                                                                   \
   X(kReduceScatter, "reduce_scatter")                                                           \
   X(kAllToAll, "all_to_all")                                                                    \
+  X(kRingShift, "ring_shift") /* each rank's to the `by`-th behind it */                        \
   X(kBroadcast, "broadcast")                                                                    \
   X(kReduce, "reduce") /* the sum, on one rank */                                               \
   X(kSend, "send")                                                                              \
@@ -133,7 +135,7 @@ std::optional<KindAndPart> parse_op_name(std::string_view name);
 constexpr bool is_collective(OpKind kind) {
   return kind == OpKind::kAllReduce || kind == OpKind::kAllGather ||
          kind == OpKind::kReduceScatter || kind == OpKind::kAllToAll ||
-         kind == OpKind::kBroadcast || kind == OpKind::kReduce;
+         kind == OpKind::kRingShift || kind == OpKind::kBroadcast || kind == OpKind::kReduce;
 }
 constexpr bool is_transfer(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
 constexpr bool is_communication(OpKind kind) { return is_collective(kind) || is_transfer(kind); }

@@ -42,8 +42,17 @@ std::string flash_attention_text(const OpAttrs& attrs) {
   return text + " -> b s* (g r e!) ; b (g r) s*";
 }
 
-/// q, k and v of packed heads; halves of a batch have no index space.
-std::string split_text(const OpAttrs& attrs) {
+/// Keys of one piece of the sequence, that of the queries or another that has come in its place; or
+/// all of them.
+std::string block_attention_text(const OpAttrs& attrs) {
+  if (attrs.ring > 0) return "";  // as the table of kinds has it
+  return "b s (g r e!), b t! " + std::string(kKeyValueHeads) + " -> b s (g r e!) ; b (g r) s";
+}
+
+/// q, k and v of packed heads, or q and [k v]; halves of a batch have no index space.
+std::string split_text(const OpAttrs& attrs, std::size_t num_results) {
+  if (attrs.packed && num_results == 2)
+    return "b s [g r e | g e | g e] -> b s (g r e) | b s [g e | g e]";
   return attrs.packed ? "b s [g r e | g e | g e] -> b s (g r e) | b s (g e) | b s (g e)"
                       : "b s [g e | g e] -> b s (g e) | b s (g e)";
 }
@@ -51,7 +60,7 @@ std::string split_text(const OpAttrs& attrs) {
 /// Ops of attention that work element by element know their heads all the same: of [B, N, Sq, Sk].
 std::string text_by_head(const OpForm& op) {
   switch (op.kind) {
-    case OpKind::kSplit: return split_text(op.attrs);
+    case OpKind::kSplit: return split_text(op.attrs, op.num_results);
     case OpKind::kAddAttentionBias: return "b (g r) s t + (g r) s t -> b (g r) s t";
     case OpKind::kSoftmax:
       return op.num_operands > 1 ? "b (g r) s t*, b t* -> b (g r) s t*"
@@ -84,6 +93,7 @@ std::string text_of(const OpForm& op) {
     case OpKind::kLinear: return linear_text(op);
     case OpKind::kLayerNorm: return op.attrs.unbiased ? "... h*, h* -> ... h* ; ... w!" : "";
     case OpKind::kFlashAttention: return flash_attention_text(op.attrs);
+    case OpKind::kBlockAttention: return block_attention_text(op.attrs);
     case OpKind::kCrossEntropy:
       return op.num_operands > 2 ? "... v, ..., ..., w! ... -> _ =v ; ... v" : "";
     default: return op.attrs.heads > 0 ? text_by_head(op) : "";

@@ -86,6 +86,7 @@ OpInfo general_info(OpKind kind) {
     case kAllGather:
     case kReduceScatter:
     case kAllToAll:
+    case kRingShift:
     case kBroadcast:
     case kReduce:
     case kSend:
@@ -119,6 +120,11 @@ OpInfo make_info(OpKind kind) {
       return {.backward = F::kApart,
               .kernel = K::kFlashAttention,
               .dx_saved_inputs = bits({0, 1, 2, 3}),
+              .dx_saved_outputs = bits({0, 1})};
+    case kBlockAttention:  // what came so far is in the last block's results, which are saved
+      return {.backward = F::kSpecial,
+              .kernel = K::kFlashAttention,
+              .dx_saved_inputs = bits({0, 1}),
               .dx_saved_outputs = bits({0, 1})};
     case kTranspose: return {.backward = F::kApart};
     case kScores:

@@ -100,12 +100,16 @@ class StageCutter {
     });
   }
 
-  /// Viewed as one dim, whose first axes are those of the first dim, and cut over the group.
+  /// Viewed as one dim, whose first axes are those of its dims, and cut over the group.
   SpecId sliced(SpecId whole) {
     TensorSpec spec = out_.graph.specs[whole];
-    spec.dims.resize(1);
-    Axes& axes = spec.dims.front().parts.front().axes;
+    Axes axes;  // of all dims: they are one now
+    for (const DimSplit& dim : spec.dims) {
+      const Axes& cut = dim.parts.front().axes;
+      axes.insert(axes.end(), cut.begin(), cut.end());
+    }
     axes.insert(axes.end(), scatter_.axes.begin(), scatter_.axes.end());
+    spec.dims = {split_over(axes)};
     return out_.graph.specs.add(spec);
   }
 

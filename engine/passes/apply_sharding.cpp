@@ -248,6 +248,7 @@ class ShardingApplier {
     }
     for (std::size_t i = 0; i < op.inputs.size(); ++i)
       op.inputs[i] = wanted(origin, op.inputs[i], split.operands[i]);
+    lay_views(origin, op);
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       if (split.results[i] == tensor(op.outputs[i]).spec) continue;
       if (!is_read_[op.outputs[i]]) {  // left as it is made
@@ -262,6 +263,15 @@ class ShardingApplier {
     for (std::size_t i = 0; i < made.size(); ++i) {
       check_loss(origin, made[i], origin.outputs[i]);
       if (made[i] != origin.outputs[i]) finish(origin, i, made[i], bias);
+    }
+  }
+
+  /// Views of what has been moved lie there.
+  void lay_views(const Op& origin, const Op& op) {
+    for (const TensorId output : op.outputs) {
+      TensorId& alias = tensor(output).alias;
+      const auto viewed = std::find(origin.inputs.begin(), origin.inputs.end(), alias);
+      if (viewed != origin.inputs.end()) alias = op.inputs.begin()[viewed - origin.inputs.begin()];
     }
   }
 
@@ -355,7 +365,7 @@ class ShardingApplier {
     const auto space = std::get<IndexSpace>(op_space(
         out_, op,
         {global_extents(sum, spec(stored), sharding_), Extents(bias.begin(), bias.end())}));
-    const auto strategy = strategy_reading(space, 0, spec(stored), sharding_.mesh);
+    const auto strategy = strategy_reading(space, 0, spec(stored), sharding_);
     check(strategy.has_value(), "a sum is read as it is stored");
     auto split = split_op(out_, op, space, *strategy, sharding_);
     check(std::holds_alternative<SplitOp>(split), "the sum's strategy applies");

@@ -17,6 +17,10 @@ GroupId CarriedSpecs::group(const Instruction& move) {
   const SpecId from = graph_.tensors[move.reads[0]].spec, to = graph_.tensors[move.writes[0]].spec;
   if (from == kNoIndex || to == kNoIndex) return kTensorGroup;
   const SpecTable& specs = graph_.specs;
+  if (move.kind == OpKind::kRingShift) {
+    const DimSplit& dim = specs[from].dims.begin()[move.attrs.dim];
+    return group_over(program_, dim.parts.front().axes);
+  }
   if (specs[from].dims.size() != specs[to].dims.size()) return kTensorGroup;
   GroupId& known = groups_.try_emplace({from, to}, kNoIndex).first->second;
   if (known != kNoIndex) return known;

@@ -7,6 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/graph/op_table.h"
 #include "engine/passes/backward_draft.h"
+#include "engine/passes/block_gradients.h"
 #include "engine/passes/general_gradients.h"
 #include "engine/passes/half_order.h"
 #include "engine/sharding/moved_axes.h"
@@ -19,7 +20,8 @@ class Differentiator {
  public:
   Differentiator(StagedGraph staged, const SoftwareProfile& software, DType grad_dtype)
       : software_(software),
-        draft_(std::move(staged), grad_dtype) {}
+        draft_(std::move(staged), grad_dtype),
+        blocks_(draft_) {}
 
   TrainingGraph run() {
     TrainingGraph& out = draft_.training();
@@ -178,6 +180,7 @@ class Differentiator {
       case OpKind::kView:
       case OpKind::kPieces: return view_backward(draft_, id);
       case OpKind::kConcat: return concat_backward(draft_, id);
+      case OpKind::kBlockAttention: return blocks_.attend(id);
       default: return backward_moved(id);
     }
   }
@@ -196,6 +199,7 @@ class Differentiator {
       case OpKind::kAllGather:
       case OpKind::kReduceScatter:
       case OpKind::kAllToAll: return move_back(id, dy);
+      case OpKind::kRingShift: return blocks_.shift(id, dy);
       case OpKind::kSend: {
         if (!draft_.wants_gradient(op.inputs[0])) return;
         Instruction send = draft_.instruction(id, OpPart::kInputGrad);
@@ -261,6 +265,7 @@ class Differentiator {
 
   const SoftwareProfile& software_;
   BackwardDraft draft_;
+  BlockGradients blocks_;
 };
 
 }  // namespace

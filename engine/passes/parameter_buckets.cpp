@@ -208,7 +208,7 @@ bool shards_parameters(const ParallelConfig& parallel) {
 }
 
 bool owns_parameters(const ParallelConfig& parallel) {
-  return parallel.zero.stage >= 1 && parallel.data > 1 &&
+  return parallel.zero.stage >= 1 && parallel.gradient_ranks() > 1 &&
          parallel.zero.by == ZeroConfig::By::kParameter;
 }
 
@@ -220,14 +220,14 @@ BucketPlan plan_buckets(const TrainingGraph& training, const Numbered<StageForm>
 
 void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& program) {
   for (Bucket& bucket : plan.buckets) {
-    const auto shards_at = [&](std::int32_t rank) {
-      return parallel.replicas_at(rank) / parallel.zero.replicate;
+    const auto parts_at = [&](std::int32_t rank) {
+      const std::int64_t ranks = std::int64_t{parallel.replicas_at(rank)} * parallel.context.degree;
+      return shards_state(parallel) ? ranks / parallel.zero.replicate : 1;
     };
-    const std::int64_t parts = shards_state(parallel) ? shards_at(bucket.rank) : 1;
+    const std::int64_t parts = parts_at(bucket.rank);
     // Ranks that share weights reduce buckets of one length, whatever their replicas.
     std::int64_t whole = parts;
-    for (const std::int32_t rank : bucket.tied)
-      whole = shards_state(parallel) ? std::lcm(whole, shards_at(rank)) : 1;
+    for (const std::int32_t rank : bucket.tied) whole = std::lcm(whole, parts_at(rank));
     bucket.elements = (bucket.filled + whole - 1) / whole * whole;
     const auto resize = [&](ValueId id, std::int64_t extent) {
       program.values[id].dims = one_dim(extent);

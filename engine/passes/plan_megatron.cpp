@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/graph/op_space.h"
+#include "engine/passes/attention_blocks.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/sharding/normal_form.h"
 
@@ -23,12 +24,16 @@ class MegatronPlanner {
         plan_(plan),
         tensor_axes_(set_of(plan.tensor)),
         degree_(group_size(plan.mesh, plan.tensor)),
-        sequence_(plan.sequence_parallel && degree_ > 1) {
+        sequence_(plan.sequence_parallel && degree_ > 1),
+        context_ranks_(group_size(plan.mesh, plan.context)),
+        exchanges_heads_(plan.context_config.method == ContextConfig::Method::kUlysses) {
     graph.ops = {};
     out_.graph = std::move(graph);
     out_.graph.ops.reserve(in_.size() + 2);
     out_.sharding.mesh = plan.mesh;
     out_.sharding.late = set_of(plan.data);
+    if (plan.context_config.balance == ContextConfig::Balance::kZigZag)
+      out_.sharding.zig_zag = set_of(plan.context);
     out_.sharding.stored.assign(out_.graph.tensors.size(), kNoIndex);
   }
 
@@ -37,7 +42,13 @@ class MegatronPlanner {
       if (tensor(id).role == TensorRole::kInput) store(id, batch_spec(id));
     }
     for (Op& op : in_) {
-      expands(op) ? add_expanded(op) : add(std::move(op));
+      if (expands(op)) {
+        add_expanded(op);
+      } else if (op.kind == OpKind::kRingShift) {
+        add_shift(std::move(op));
+      } else {
+        add(std::move(op));
+      }
       if (problem_) return *problem_;
     }
     return std::move(out_);
@@ -115,6 +126,27 @@ class MegatronPlanner {
     return std::nullopt;
   }
 
+  /// Which index context parallelism splits: tokens, but heads in attention that exchanged them.
+  std::optional<int> context_index(const Op& op, const IndexSpace& space) {
+    if (context_ranks_ == 1) return std::nullopt;
+    const bool of_heads = op.attrs.heads > 0 && op.kind != OpKind::kRope &&
+                          op.kind != OpKind::kHeadNorm && op.kind != OpKind::kBlockAttention;
+    if (of_heads && exchanges_heads_) return index_named(space, "g");
+    if (space.operands.empty() || space.operands[0].dims.size() <= kSequenceDim)
+      return std::nullopt;
+    return index_of_dim(space.operands[0], kSequenceDim);
+  }
+
+  /// Pieces of the sequence are context parallelism's first, heads tensor parallelism's.
+  Axes tokens_over(const Axes& more) const {
+    Axes axes = plan_.context;
+    axes.insert(axes.end(), more.begin(), more.end());
+    return axes;
+  }
+  DimSplit split_sequence(const Axes& axes, std::int64_t extent) const {
+    return out_.sharding.zig_zag != 0 ? zig_zag_split(axes, extent) : split_over(axes);
+  }
+
   /// The rows of the batch; nothing batched: summands are passed on, or all is entered.
   void split_batch(const Op& op, const IndexSpace& space, Strategy& strategy) {
     const AxisSet data = set_of(plan_.data);
@@ -135,8 +167,16 @@ class MegatronPlanner {
   Strategy strategy_of(const Op& op, const IndexSpace& space) {
     Strategy strategy;
     split_batch(op, space, strategy);
-    if (const auto index = tensor_index(op, space))
-      strategy.split.push_back({*index, plan_.tensor});
+    const auto tensor = tensor_index(op, space), context = context_index(op, space);
+    if (tensor && tensor == context) {
+      const bool tokens = space.indices[*tensor].name != "g";
+      Axes axes = tokens ? tokens_over(plan_.tensor) : plan_.tensor;
+      if (!tokens) axes.insert(axes.end(), plan_.context.begin(), plan_.context.end());
+      strategy.split.push_back({*tensor, axes});
+    } else {
+      if (tensor) strategy.split.push_back({*tensor, plan_.tensor});
+      if (context) strategy.split.push_back({*context, plan_.context});
+    }
     std::sort(strategy.split.begin(), strategy.split.end(),
               [](const IndexSplit& a, const IndexSplit& b) { return a.index < b.index; });
     return strategy;
@@ -178,7 +218,7 @@ class MegatronPlanner {
          {static_cast<std::int64_t>(op.kind), std::int64_t{attrs.heads},
           std::int64_t{attrs.kv_heads}, std::int64_t{attrs.head_dim}, std::int64_t{attrs.packed},
           std::int64_t{attrs.has_mask}, std::int64_t{attrs.has_bias}, std::int64_t{attrs.groups},
-          std::int64_t{attrs.samples}, std::int64_t{attrs.dim},
+          std::int64_t{attrs.samples}, std::int64_t{attrs.dim}, std::int64_t{attrs.ring},
           static_cast<std::int64_t>(attrs.dims.size()), std::int64_t{attrs.shift == 0}})
       add_number(number);
     for (const int dim : attrs.dims) add_number(dim);
@@ -243,7 +283,7 @@ class MegatronPlanner {
       spec.partial = static_cast<AxisSet>(spec.partial & ~tensor_axes_);
       spec.maximum = spec.maximum && spec.partial != 0;
       if (sequence_ && t.needs_gradient) {
-        spec.dims[kSequenceDim] = split_over(plan_.tensor);
+        spec.dims[kSequenceDim] = split_sequence(tokens_over(plan_.tensor), t.shape[kSequenceDim]);
         spec = normal_form(spec, t.shape);
       }
     }
@@ -268,6 +308,15 @@ class MegatronPlanner {
   KnownOp refuse(const Infeasible& reason) {
     if (!problem_) problem_ = Infeasible{reason.reason, "parallel.tensor"};
     return {};
+  }
+
+  /// Keys and values lie as they did, on another rank.
+  void add_shift(Op op) {
+    const SpecId stored = out_.sharding.stored[op.inputs[0]];
+    out_.sharding.stored[op.outputs[0]] = stored;
+    tensor(op.outputs[0]).producer = out_.graph.ops.next();
+    out_.graph.ops.push_back(std::move(op));
+    out_.sharding.ops.push_back(out_.sharding.splits.add(SplitOp{{}, {stored}, {stored}, 0, 0}));
   }
 
   // --- cross entropy over a split vocabulary ---
@@ -318,6 +367,8 @@ class MegatronPlanner {
   AxisSet tensor_axes_;
   std::int64_t degree_;
   bool sequence_;
+  std::int64_t context_ranks_;
+  bool exchanges_heads_;
   PlannedGraph out_;
   std::unordered_map<std::string, KnownOp> known_;
   std::optional<Infeasible> problem_;
@@ -331,10 +382,15 @@ MegatronPlan megatron_plan(const ParallelConfig& parallel) {
   plan.data = find_axes(plan.mesh, "dp").value_or(Axes{});
   plan.tensor = find_axes(plan.mesh, "tp").value_or(Axes{});
   plan.sequence_parallel = parallel.sequence_parallel;
+  plan.context = context_axes(plan.mesh);
+  plan.context_config = parallel.context;
   return plan;
 }
 
 std::variant<PlannedGraph, Infeasible> plan_megatron(Graph graph, const MegatronPlan& plan) {
+  const auto ranks = static_cast<std::int32_t>(group_size(plan.mesh, plan.context));
+  if (ranks > 1 && plan.context_config.method != ContextConfig::Method::kUlysses)
+    graph = with_attention_blocks(std::move(graph), plan.context_config.method, ranks);
   return MegatronPlanner(std::move(graph), plan).run();
 }
 

@@ -9,6 +9,12 @@
 // Every op splits the rows of its batch over the data-parallel axes; what has none is entered.
 // Shoeybi et al. 2019 (arXiv:1909.08053) section 3; Korthikanti et al. 2022 (arXiv:2205.05198)
 // section 4.
+//
+// Context parallelism splits the sequence of every activation; attention meets the others' keys:
+//   ring        keys and values go round, a step at a time, while the block before is computed (Liu
+//               et al. 2023, arXiv:2310.01889; from both ends as Megatron-LM balances it)
+//   all-gather  they are gathered first (Llama Team 2024, arXiv:2407.21783, section 3.3.2)
+//   ulysses     all-to-alls split heads instead (Jacobs et al. 2023, arXiv:2309.14509)
 #pragma once
 
 #include <variant>
@@ -23,6 +29,8 @@ struct MegatronPlan {
   Axes data;        // late
   Axes tensor;
   bool sequence_parallel = false;
+  Axes context;
+  ContextConfig context_config;
   friend bool operator==(const MegatronPlan&, const MegatronPlan&) = default;
 };
 MegatronPlan megatron_plan(const ParallelConfig& parallel);

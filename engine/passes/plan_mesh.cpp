@@ -21,6 +21,12 @@ Axes axes_of_letter(const DeviceMesh& mesh, char letter) {
   return find_axes(mesh, family).value_or(Axes{});
 }
 
+std::string joined_names(const DeviceMesh& mesh, const Axes& axes) {
+  std::string name;
+  for (const AxisId axis : axes) name += (name.empty() ? "" : ".") + mesh.axis_name(axis);
+  return name;
+}
+
 }  // namespace
 
 DeviceMesh mesh_of(const ParallelConfig& parallel) {
@@ -32,17 +38,17 @@ DeviceMesh mesh_of(const ParallelConfig& parallel) {
   };
   add("pp", parallel.pipeline, true);
   const auto data = static_cast<AxisId>(mesh.num_axes());
-  const bool in_groups = parallel.zero.replicate > 1 && parallel.shards() > 1;
-  if (in_groups) {
+  const int in_group = parallel.data / parallel.zero.replicate;
+  if (parallel.zero.replicate > 1 && in_group > 1) {
     add("dp0", parallel.zero.replicate, false);
-    add("dp1", parallel.shards(), false);
+    add("dp1", in_group, false);
     mesh.names.emplace_back("dp", Axes{data, static_cast<AxisId>(data + 1)});
   } else {
     add("dp", parallel.data, false);
   }
   if (!parallel.replicas.empty())
     mesh.axes.back().sizes.assign(parallel.replicas.begin(), parallel.replicas.end());
-  add("cp", parallel.context, false);
+  add("cp", parallel.context.degree, false);
   if (parallel.tensor_axes.empty()) {
     add("tp", parallel.tensor, false);
     return mesh;
@@ -59,8 +65,10 @@ DeviceMesh mesh_of(const ParallelConfig& parallel) {
 
 void lay_out(Program& program, const ParallelConfig& parallel) {
   program.mesh = mesh_of(parallel);
-  for (const char* family : {"tp", "dp"})  // kTensorGroup, kDataGroup
-    program.groups.push_back({family, find_axes(program.mesh, family).value_or(Axes{}), {}});
+  program.groups.push_back({"tp", find_axes(program.mesh, "tp").value_or(Axes{}), {}});
+  const Axes replicas = data_axes(program.mesh), gradients = gradient_axes(program.mesh);
+  program.groups.push_back(
+      {gradients == replicas ? "dp" : joined_names(program.mesh, gradients), gradients, {}});
   const bool alike = unlike_axis(program.mesh) == kNoAxis;
   if (const AxisId stages = stage_axis(program.mesh); stages != kNoAxis && alike)
     program.transfers = {{stages, 1}, {stages, -1}};  // kToNext, kToPrevious
@@ -76,8 +84,7 @@ GroupId group_over(Program& program, const Axes& axes) {
   for (const auto& [list, of] : program.mesh.names) {
     if (of == axes) name = list;
   }
-  for (const AxisId axis : name.empty() ? axes : Axes{})
-    name += (name.empty() ? "" : ".") + program.mesh.axis_name(axis);
+  if (name.empty()) name = joined_names(program.mesh, axes);
   return program.groups.add({name, axes, {}});
 }
 
@@ -89,9 +96,9 @@ TransferId transfer_by(Program& program, std::int32_t offset, const ReplicaPairs
 }
 
 ParallelConfig with_few_replicas(ParallelConfig parallel) {
-  const int shards = std::min<int>(parallel.shards(), kLateRanks);
+  const int in_group = std::min<int>(parallel.data / parallel.zero.replicate, kLateRanks);
   parallel.zero.replicate = std::min<int>(parallel.zero.replicate, kLateRanks);
-  parallel.data = shards * parallel.zero.replicate;
+  parallel.data = in_group * parallel.zero.replicate;
   return parallel;
 }
 
@@ -115,6 +122,15 @@ GroupId replicate_group(Program& program, const ParallelConfig& parallel) {
   const Axes& axes = program.groups[kDataGroup].axes;
   if (parallel.zero.replicate == 1 || axes.size() < 2) return kNoIndex;
   return group_over(program, {axes.front()});
+}
+
+Axes context_axes(const DeviceMesh& mesh) { return find_axes(mesh, "cp").value_or(Axes{}); }
+
+Axes gradient_axes(const DeviceMesh& mesh) {
+  Axes axes = data_axes(mesh);
+  const Axes context = context_axes(mesh);
+  axes.insert(axes.end(), context.begin(), context.end());
+  return axes;
 }
 
 ScatterGather scatter_gather_of(const ParallelConfig& parallel) {

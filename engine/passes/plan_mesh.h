@@ -28,6 +28,11 @@ ParallelConfig with_few_replicas(ParallelConfig parallel);
 /// The axes of a plan's mesh along which replicas differ.
 Axes data_axes(const DeviceMesh& mesh);
 
+/// Those along which ranks share sequences.
+Axes context_axes(const DeviceMesh& mesh);
+/// Both: ranks along them have the same parameters, and add up their gradients.
+Axes gradient_axes(const DeviceMesh& mesh);
+
 /// Over which ranks transfers between stages are cut.
 ScatterGather scatter_gather_of(const ParallelConfig& parallel);
 
@@ -50,7 +55,7 @@ void place(Program& program, const ParallelConfig& parallel);
 /// their own number only what transfer_by() makes.
 void lay_out(Program& program, const ParallelConfig& parallel);
 inline constexpr GroupId kTensorGroup = GroupId(0);
-inline constexpr GroupId kDataGroup = GroupId(1);
+inline constexpr GroupId kDataGroup = GroupId(1);  // over gradient_axes()
 /// The group over these axes, made where there is none yet; named as the mesh names the list
 /// ("tp"), else by its axes ("tp1.tp0").
 GroupId group_over(Program& program, const Axes& axes);

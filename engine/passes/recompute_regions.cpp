@@ -35,7 +35,8 @@ std::vector<Region> attention_cores(const TrainingGraph& training, const std::ve
     const Instruction& op = training.forward[i];
     const bool core = op.attrs.heads > 0 && op.kind != OpKind::kRope &&
                       op.kind != OpKind::kHeadNorm && op.kind != OpKind::kRelativeBias &&
-                      op.kind != OpKind::kFlashAttention;
+                      op.kind != OpKind::kFlashAttention && op.kind != OpKind::kBlockAttention &&
+                      !(op.kind == OpKind::kSplit && op.attrs.packed && op.writes.size() == 2);
     if (core) by_module[{op.layer, op.module, op.half}].push_back(i);
   }
   std::vector<Region> regions;
@@ -172,7 +173,9 @@ class KeptOps {
 
  private:
   bool is_kept(const Instruction& op, std::int32_t& products) {
-    if (op.kind == OpKind::kFlashAttention || op.kind == OpKind::kReduceScatter) return true;
+    if (op.kind == OpKind::kFlashAttention || op.kind == OpKind::kBlockAttention ||
+        op.kind == OpKind::kReduceScatter)
+      return true;
     if (op.kind != OpKind::kLinear) return false;
     const ProductRows rows = rows_of_product(training_, op, products);
     std::int64_t& owed = owed_[{op.half, products}];

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "engine/sharding/normal_form.h"
+
 namespace trainyard {
 
 namespace {
@@ -14,7 +16,38 @@ std::int64_t local_elements_of(const DimPart& part, std::int64_t extent, const A
   return count % ranks == 0 ? count / ranks * part.unit : 0;
 }
 
+/// Dims that such axes cut, cut from both ends.
+void zig_zag(TensorSpec& spec, const Extents& extents, const Sharding& sharding) {
+  if (sharding.zig_zag == 0) return;
+  for (std::size_t d = 0; d < spec.dims.size(); ++d) {
+    DimSplit& dim = spec.dims[d];
+    if ((axes_in(dim) & sharding.zig_zag) == 0) continue;
+    const Axes axes = dim.parts.front().axes;
+    dim = normal_dim(zig_zag_split(axes, extents[d]), extents[d], sharding.mesh);
+  }
+}
+
 }  // namespace
+
+DimSplit zig_zag_split(const Axes& axes, std::int64_t extent) {
+  const std::int64_t half = extent / 2;
+  DimSplit out;
+  out.parts.clear();
+  out.parts.push_back({half, 1, axes, false});
+  out.parts.push_back({extent - half, 1, axes, true});
+  return out;
+}
+
+std::optional<Strategy> strategy_reading(const IndexSpace& space, int operand,
+                                         const TensorSpec& spec, const Sharding& sharding) {
+  TensorSpec plain = spec;
+  for (DimSplit& dim : plain.dims) {
+    if ((axes_in(dim) & sharding.zig_zag) == 0) continue;
+    const Axes axes = dim.parts.front().axes;
+    dim = split_over(axes);
+  }
+  return strategy_reading(space, operand, plain, sharding.mesh);
+}
 
 std::variant<SplitOp, Infeasible> split_op(const Graph& graph, const Op& op,
                                            const IndexSpace& space, const Strategy& strategy,
@@ -23,14 +56,15 @@ std::variant<SplitOp, Infeasible> split_op(const Graph& graph, const Op& op,
   if (auto* reason = std::get_if<Infeasible>(&applied)) return std::move(*reason);
   auto& specs = std::get<OperandSpecs>(applied);
   SplitOp out{strategy, {}, {}, op.attrs.heads, op.attrs.kv_heads};
-  const auto add = [&](TensorId id, TensorSpec& spec, auto& to) {
+  const auto add = [&](TensorId id, const IndexedTensor& indexed, TensorSpec& spec, auto& to) {
+    zig_zag(spec, space.extents_of(indexed), sharding);
     if (!graph.tensors[id].needs_gradient) spec.entered = 0;
     to.push_back(sharding.specs.add(spec));
   };
   for (std::size_t i = 0; i < op.inputs.size(); ++i)
-    add(op.inputs[i], specs.operands[i], out.operands);
+    add(op.inputs[i], space.operands[i], specs.operands[i], out.operands);
   for (std::size_t i = 0; i < op.outputs.size(); ++i)
-    add(op.outputs[i], specs.results[i], out.results);
+    add(op.outputs[i], space.results[i], specs.results[i], out.results);
   for (const IndexSplit& split : strategy.split) {
     // g: key-value heads, r: the query heads of one (op_space.cpp).
     const std::string& index = space.indices[split.index].name;

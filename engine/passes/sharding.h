@@ -2,6 +2,7 @@
 // spec with which each tensor is stored. A planner makes it, apply_sharding() carries it out.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -30,8 +31,9 @@ using SplitId = Index<SplitOp>;
 
 struct Sharding {
   DeviceMesh mesh;
-  AxisSet late = 0;  // axes of kLateRanks, which split nothing but rows of the batch
-  SpecTable specs;   // in normal form
+  AxisSet late = 0;     // axes of kLateRanks, which split nothing but rows of the batch
+  AxisSet zig_zag = 0;  // axes that cut dims from both ends (zig_zag_split)
+  SpecTable specs;      // in normal form
   Indexed<SplitId, SplitOp> splits;  // layers repeat
   Indexed<OpId, SplitId> ops;
   Indexed<TensorId, SpecId> stored;  // kNoIndex: no op touches it
@@ -42,6 +44,15 @@ struct PlannedGraph {
   Graph graph;  // that of one device, but for ops that are expanded to be split (cross entropy)
   Sharding sharding;
 };
+
+/// A dim of `extent` elements whose ranks have a piece of the first half, and the one as far from
+/// the other end: of n ranks the c-th has the pieces c and 2n - 1 - c of 2n. Under a causal mask
+/// all have as much to do then (Megatron-LM's and torchtitan's context parallelism).
+DimSplit zig_zag_split(const Axes& axes, std::int64_t extent);
+
+/// strategy_reading() where axes cut from both ends.
+std::optional<Strategy> strategy_reading(const IndexSpace& space, int operand,
+                                         const TensorSpec& spec, const Sharding& sharding);
 
 /// The strategy carried out on specs. Operands and results of which no gradient flows are never
 /// entered: replicated. Infeasible as apply().

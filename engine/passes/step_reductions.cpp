@@ -63,7 +63,7 @@ ValueId StepReductions::add(std::size_t index, BucketSegments& segments) {
     gradient = sum;
   }
   if (!bucket.tied.empty() && unlike()) return over_unlike_tied(bucket, gradient, suffix, segments);
-  if (parallel_.data > 1 && !bucket.reduced_each)
+  if (parallel_.gradient_ranks() > 1 && !bucket.reduced_each)
     gradient = over_replicas(bucket, gradient, suffix, segments);
   if (!bucket.tied.empty()) {
     const GroupId group = tied_group(bucket.tied);

@@ -162,7 +162,7 @@ class StepBuilder {
       ops.push_back(collective_op(OpKind::kAllReduce, group, StreamId::kNorm, loss, sum));
       loss = sum;
     }
-    if (parallel_.data > 1) {
+    if (parallel_.gradient_ranks() > 1) {
       const ValueId sum = add_in_place(program(), loss, ".dp_sum", kDataGroup);
       ops.push_back(collective_op(OpKind::kAllReduce, kDataGroup, StreamId::kNorm, loss, sum));
     }

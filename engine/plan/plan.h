@@ -37,6 +37,21 @@ struct ZeroConfig {
   friend bool operator==(const ZeroConfig&, const ZeroConfig&) = default;
 };
 
+/// Context parallelism: ranks that share the sequences of a microbatch.
+struct ContextConfig {
+  int degree = 1;
+  enum class Method : std::uint8_t {
+    kRing,       // keys and values go from rank to rank
+    kAllGather,  // every rank gathers all of them
+    kUlysses     // heads are exchanged for positions, and back
+  } method = Method::kRing;
+  enum class Balance : std::uint8_t {
+    kZigZag,  // rank c of n has the pieces c and 2n - 1 - c of 2n: all attend to as many keys
+    kNone     // rank c has the c-th run of the sequence
+  } balance = Balance::kZigZag;
+  friend bool operator==(const ContextConfig&, const ContextConfig&) = default;
+};
+
 struct ParallelConfig {
   int tensor = 1;
   std::vector<int>
@@ -45,7 +60,7 @@ struct ParallelConfig {
   int data = 1;               // default: devices / (tensor x pipeline x context)
   std::vector<int> replicas;  // of each pipeline rank, `data` the most; empty: all have `data`
   int virtual_stages = 1;     // stages per pipeline rank; zb-v, dualpipe-v: 2
-  int context = 1;
+  ContextConfig context;
   int expert = 1;
   bool sequence_parallel = false;
   ZeroConfig zero;
@@ -55,8 +70,10 @@ struct ParallelConfig {
   std::string tensor_overlap = "none";
   Bytes d2d_buffer =
       0;  // of a rank, for pipeline transfers between devices (passes/transfer_routes.h); 0: none
-  /// Data-parallel ranks that divide what ZeRO divides; HSDP has several such groups.
-  int shards() const { return data / zero.replicate; }
+  /// Ranks that have the same parameters, and add up their gradients.
+  std::int64_t gradient_ranks() const { return std::int64_t{data} * context.degree; }
+  /// Of these, how many divide what ZeRO divides; HSDP has several such groups.
+  int shards() const { return static_cast<int>(gradient_ranks()) / zero.replicate; }
   int replicas_at(std::int32_t pipeline_rank) const {
     return replicas.empty() ? data : replicas[pipeline_rank];
   }
@@ -64,7 +81,7 @@ struct ParallelConfig {
     const std::int64_t of_all = replicas.empty()
                                     ? std::int64_t{pipeline} * data
                                     : std::accumulate(replicas.begin(), replicas.end(), 0LL);
-    return std::int64_t{tensor} * of_all * context;
+    return std::int64_t{tensor} * of_all * context.degree;
   }
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };

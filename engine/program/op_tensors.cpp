@@ -46,7 +46,8 @@ std::size_t num_operands(OpKind kind, const OpAttrs& attrs) {
     case OpKind::kWhere: return 3;
     case OpKind::kLayerNorm: return attrs.unbiased ? 2 : 3;
     case OpKind::kFlashAttention: return (attrs.packed ? 1U : 2U) + (attrs.has_mask ? 1U : 0U);
-    case OpKind::kCrossEntropy: return 4;  // as it is with a split vocabulary
+    case OpKind::kBlockAttention: return 2;  // backward reads no other: so far is in the results
+    case OpKind::kCrossEntropy: return 4;    // as it is with a split vocabulary
     case OpKind::kEmbedding:
     case OpKind::kAddBias:
     case OpKind::kRmsNorm:
@@ -71,6 +72,7 @@ std::size_t num_results(OpKind kind) {
     case OpKind::kLayerNorm:
     case OpKind::kRmsNorm:
     case OpKind::kFlashAttention:
+    case OpKind::kBlockAttention:
     case OpKind::kDropout:
     case OpKind::kMaxPool2d:
     case OpKind::kHeadNorm:
@@ -88,6 +90,7 @@ bool has_gradient(OpKind kind, const OpAttrs& attrs, std::size_t operand) {
     case OpKind::kEmbedding: return operand == 1;
     case OpKind::kWhere: return operand >= 1;
     case OpKind::kFlashAttention: return operand < (attrs.packed ? 1U : 2U);
+    case OpKind::kBlockAttention: return operand < 2;
     case OpKind::kSoftmax:
     case OpKind::kCrossEntropy: return operand == 0;
     case OpKind::kCrossEntropyMax:

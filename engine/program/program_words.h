@@ -60,6 +60,7 @@ void for_attributes(const Visit& visit) {
   visit("low", &OpAttrs::low);
   visit("high", &OpAttrs::high);
   visit("attended", &OpAttrs::attended);
+  visit("ring", &OpAttrs::ring);
   visit("softcap", &OpAttrs::softcap);
   visit("alibi", &OpAttrs::alibi);
   visit("rotary", &OpAttrs::rotary);

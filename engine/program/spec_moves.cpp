@@ -81,6 +81,7 @@ class MoveChecker {
       case OpKind::kAllGather: return gathered(move_.from, move_.to, AxisState::kReplicated);
       case OpKind::kReduceScatter: return gathered(move_.to, move_.from, AxisState::kPartial);
       case OpKind::kSlice: return gathered(move_.to, move_.from, AxisState::kReplicated);
+      case OpKind::kRingShift: return shifted();
       default: return exchange();
     }
   }
@@ -126,6 +127,19 @@ class MoveChecker {
     return other_states();
   }
 
+  /// Each rank's piece of a dim goes to another rank of those that the dim is split over.
+  Problem shifted() const {
+    if (!same_dims(move_.from, move_.to)) return "changes how its dims are split";
+    const auto& dims = move_.from.dims;
+    if (move_.dim < 0 || move_.dim >= static_cast<int>(dims.size())) return "shifts no dim";
+    const DimSplit& dim = dims.begin()[move_.dim];
+    for (const DimPart& part : dim.parts) {
+      if (part.axes != axes_ || !dim.after.empty())
+        return "is over " + names(axes_) + ", which do not split its dim alone";
+    }
+    return other_states();
+  }
+
   Problem unsplit(AxisState from, AxisState to) const {
     if (!same_dims(move_.from, move_.to)) return "changes how its dims are split";
     return states(from, to);
@@ -163,6 +177,16 @@ class MoveChecker {
     return states(AxisState::kReplicated, AxisState::kPartial);
   }
 
+  /// Which axes cut a tensor that is viewed as one dim: those of its dims, in their order.
+  static Axes axes_of_dims(const TensorSpec& spec) {
+    Axes axes;
+    for (const DimSplit& dim : spec.dims) {
+      const Axes& cut = dim.parts.front().axes;
+      axes.insert(axes.end(), cut.begin(), cut.end());
+    }
+    return axes;
+  }
+
   /// `split`: the end that is split along the axes; the other is whole there, or has summands.
   Problem gathered(const TensorSpec& split, const TensorSpec& other, AxisState state) const {
     const bool flat = split.dims.size() != other.dims.size();
@@ -171,9 +195,10 @@ class MoveChecker {
     if (flat && (split.dims.size() != 1 || move_.dim >= 0)) return "changes the number of dims";
     const auto left = without_suffix(split.dims[dim], axes_);
     if (!left) return "its group is not what cuts dim " + std::to_string(dim) + " last";
-    for (std::size_t d = 0; d < other.dims.size(); ++d) {
-      const DimSplit& before = d == dim ? *left : flat ? DimSplit{} : split.dims[d];
-      if (!cut_alike(before, other.dims[d]))
+    if (flat && left->parts.front().axes != axes_of_dims(other))
+      return "is viewed as one dim that other axes split";
+    for (std::size_t d = 0; d < other.dims.size() && !flat; ++d) {
+      if (!cut_alike(d == dim ? *left : split.dims[d], other.dims[d]))
         return "changes how dim " + std::to_string(d) + " is split";
     }
     for (const AxisId axis : axes_) {

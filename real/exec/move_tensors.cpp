@@ -51,6 +51,8 @@ void move_tensors(const OpPlan& plan, const std::vector<at::Tensor>& reads,
     }
     case OpKind::kReduceScatter:
       return communicator.reduce_scatter(part(reads[0], dim, parts), writes[0]);
+    case OpKind::kRingShift:
+      return communicator.all_to_all(reads[0].contiguous(), writes[0], plan.shifted);
     case OpKind::kReduce:
       if (!writes[0].is_alias_of(reads[0])) writes[0].copy_(reads[0]);
       return communicator.reduce(writes[0], plan.peer);

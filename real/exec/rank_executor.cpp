@@ -353,6 +353,7 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
   k.state = &state;
   k.read_places = plan.read_places.data();
   k.write_places = plan.write_places.data();
+  k.query_positions = &plan.query_positions, k.key_positions = &plan.key_positions;
   k.mask_key = plan.mask_key;
   k.loss_divisor = plan.loss_divisor;
   k.average_share = plan.average_share;

@@ -110,10 +110,57 @@ ShardPlace RankPlan::place_of(ValueId id) const {
       place.start[d] = place.whole[d] = -1;
       continue;
     }
+    if (std::any_of(spec.dims[d].parts.begin(), spec.dims[d].parts.end(),
+                    [](const DimPart& part) { return part.reversed; })) {
+      place_runs(spec.dims[d], d, global_extents(spec, value.dims, program_.mesh)[d], place);
+      continue;
+    }
     place.start[d] = shard_start(spec, static_cast<int>(d), extent, program_.mesh, at_);
     place.whole[d] = global_extent(spec, static_cast<int>(d), extent, program_.mesh);
   }
   return place;
+}
+
+/// A dim that is cut from both ends.
+void RankPlan::place_runs(const DimSplit& dim, std::size_t d, std::int64_t extent,
+                          ShardPlace& place) const {
+  const IndexRanges runs = dim_ranges(dim, extent, program_.mesh, at_);
+  place.start[d] = runs.front().begin;
+  place.whole[d] = extent;
+  if (runs.size() == 1) return;
+  check(runs.size() == 2 && place.two_runs < 0, "one dim of two runs");
+  place.two_runs = static_cast<int>(d);
+  place.first_run = runs.front().size();
+  place.second_start = runs.back().begin;
+}
+
+/// Which positions of the sequence, dim 1, the rows of a value are, where it has come from the
+/// `shifted_by`-th rank before.
+IndexRanges RankPlan::positions_of(ValueId id, std::int32_t shifted_by) const {
+  constexpr std::int64_t kSequenceDim = 1;
+  const Value& value = program_.values[id];
+  const TensorSpec spec = spec_of(program_, value);
+  const DimSplit& dim = spec.dims.begin()[kSequenceDim];
+  const Axes& axes = dim.parts.front().axes;
+  const std::int64_t ranks = group_size(program_.mesh, axes);
+  std::int64_t place = (place_in_group(program_.mesh, axes, at_) + ranks - shifted_by) % ranks;
+  Coordinate from = at_;
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+    from[*axis] = static_cast<std::int32_t>(place % program_.mesh.size(*axis));
+    place /= program_.mesh.size(*axis);
+  }
+  const Extents whole = global_extents(spec, value.dims, program_.mesh);
+  return dim_ranges(dim, whole[kSequenceDim], program_.mesh, from);
+}
+
+void RankPlan::plan_positions(OpPlan& plan) const {
+  const ProgramOp& op = *plan.op;
+  const bool block = op.kind == OpKind::kBlockAttention;
+  const std::size_t first = block && op.part != OpPart::kForward ? 1 : 0;  // behind a gradient
+  plan.query_positions = positions_of(op.reads[first].value, 0);
+  if (!block) return;
+  const std::int32_t shifted_by = plan.attrs->ring > 0 ? plan.attrs->by : 0;
+  plan.key_positions = positions_of(op.reads[first + 1].value, shifted_by);
 }
 
 OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Study& study,
@@ -151,6 +198,8 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     case OpKind::kSlice:
     case OpKind::kPad:
     case OpKind::kKeepOnOne: return plan;  // the executor's own: no kernel
+    case OpKind::kRope:
+    case OpKind::kBlockAttention: plan_positions(plan); break;
     case OpKind::kBce:
     case OpKind::kMse: plan.loss_divisor = averaged_[module]; break;
     case OpKind::kDropout: {
@@ -249,6 +298,16 @@ void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {
                            : transport.make(name, ranks, place(rank_));
   }
   plan.communicator = communicator.get();
+  if (op.kind == OpKind::kRingShift) {
+    const auto members = static_cast<std::int64_t>(ranks.size());
+    const std::int64_t by = (plan.attrs->by % members + members) % members;
+    const std::int64_t own = place(rank_);
+    const std::int64_t elements = num_elements(program_.values[op.reads[0].value].dims);
+    plan.shifted = {std::vector<std::int64_t>(ranks.size(), 0),
+                    std::vector<std::int64_t>(ranks.size(), 0)};
+    plan.shifted.sent.begin()[(own + by) % members] = elements;
+    plan.shifted.received.begin()[(own + members - by) % members] = elements;
+  }
   if (peer >= 0) plan.peer = place(peer);
 }
 

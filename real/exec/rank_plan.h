@@ -44,8 +44,10 @@ struct OpPlan {
   std::vector<DecayRange> decay;  // optimizers
   std::ptrdiff_t bucket = -1;     // optimizers: index into RankPlan::buckets()
   bool has_norm = false;
-  std::string input;               // load: name of the model's input
-  std::optional<TensorMove> move;  // from one spec to another of as many dims
+  std::string input;                           // load: name of the model's input
+  IndexRanges query_positions, key_positions;  // rope, block_attention
+  AllToAllCounts shifted;                      // ring_shift: all to one member, from one other
+  std::optional<TensorMove> move;              // from one spec to another of as many dims
 };
 
 /// What the Program does not say about the run: the divisor of each loss.
@@ -97,6 +99,9 @@ class RankPlan {
   bool is_tensor_move(const ProgramOp& op) const;
   bool reduces_some_parts(const ProgramOp& op) const;
   ShardPlace place_of(ValueId value) const;
+  void place_runs(const DimSplit& dim, std::size_t d, std::int64_t extent, ShardPlace& place) const;
+  IndexRanges positions_of(ValueId value, std::int32_t shifted_by) const;
+  void plan_positions(OpPlan& plan) const;
 
   const Program& program_;
   std::int64_t rank_;

@@ -55,6 +55,22 @@ int64_t packed_keys_and_values(const OpSizes& s, const OperandSize& q, int64_t k
   return size_in_bytes(q.type) * width * (2 * all + s.threads * block.keys);
 }
 
+/// Scores, maxima, sums and results of a block in accumulation type; 16-bit types: the scores once
+/// more.
+int64_t scores_of_block(const OpSizes& s, const OperandSize& q, const FlashBlock& block) {
+  const int64_t scores = block.keys * (is_16_bit(q.type) ? 2 : 0);
+  return block.queries *
+         ((block.keys + 2 + s.attrs.head_dim) * accumulation_bytes(q.type) + scores);
+}
+
+/// Scores of a block and their gradients, 16-bit types also in that type and with a GEMM's scratch.
+int64_t gradients_of_block(const OpSizes& s, const OperandSize& dy, const FlashBlock& block) {
+  return block.queries * block.keys * 2 *
+             (accumulation_bytes(dy.type) + (is_16_bit(dy.type) ? 2 : 0)) +
+         block.queries * accumulation_bytes(dy.type) +
+         product_scratch(dy.type, block.keys, s.attrs.head_dim, block.queries, true, 1);
+}
+
 /// q, k or v [B, S, heads * H] by head, for every query head.
 int64_t by_query_head(const OpSizes& s, const OperandSize& x) {
   return x.bytes() * (s.attrs.kv_heads == s.attrs.heads ? 1 : 1 + s.attrs.heads / s.attrs.kv_heads);
@@ -63,32 +79,42 @@ int64_t by_query_head(const OpSizes& s, const OperandSize& x) {
 }  // namespace
 
 std::int64_t flash_attention_workspace(const OpSizes& s) {
-  // Scores, maxima, sums and results of a block in accumulation type; 16-bit types: the scores once
-  // more.
   const OperandSize& q = s.reads[0];
   const int64_t keys = s.reads[s.attrs.packed ? 0 : 1].shape[1];
   const FlashBlock block = flash_block(q.shape[1], keys);
-  const int64_t scores = block.keys * (is_16_bit(q.type) ? 2 : 0);
-  const int64_t each =
-      block.queries * ((block.keys + 2 + s.attrs.head_dim) * accumulation_bytes(q.type) + scores);
-  return s.threads * each + packed_keys_and_values(s, q, keys, block) +
+  return s.threads * scores_of_block(s, q, block) + packed_keys_and_values(s, q, keys, block) +
          additive_mask(s, s.attrs.packed ? 1 : 2, keys) + s.copied_results();
 }
 
 std::int64_t flash_attention_dx_workspace(const OpSizes& s) {
-  // dq, dk and dv apart, then packed. While they are made: scores and their gradients of a block,
-  // 16-bit types also in that type and with a GEMM's scratch.
+  // dq, dk and dv apart, then packed.
   const OperandSize& dy = s.reads[0];
   const int64_t keys = s.reads[s.attrs.packed ? 1 : 2].shape[1];
   const FlashBlock block = flash_block(dy.shape[1], keys);
-  const int64_t each =
-      block.queries * block.keys * 2 *
-          (accumulation_bytes(dy.type) + (is_16_bit(dy.type) ? 2 : 0)) +
-      block.queries * accumulation_bytes(dy.type) +
-      product_scratch(dy.type, block.keys, s.attrs.head_dim, block.queries, true, 1);
   int64_t apart = 0;
   for (const OperandSize& write : s.writes) apart += write.bytes();
-  return std::max(s.threads * each, apart) + additive_mask(s, s.attrs.packed ? 2 : 3, keys);
+  return std::max(s.threads * gradients_of_block(s, dy, block), apart) +
+         additive_mask(s, s.attrs.packed ? 2 : 3, keys);
+}
+
+std::int64_t block_attention_workspace(const OpSizes& s) {
+  // What the block makes, what was made so far, both weighed in accumulation type, and their sums.
+  const OperandSize& q = s.reads[0];
+  const int64_t keys = s.reads[1].shape[1];
+  const FlashBlock block = flash_block(q.shape[1], keys);
+  const int64_t sums = 5 * s.writes[1].bytes();
+  const int64_t results = q.bytes() + 5 * q.elements() * accumulation_bytes(q.type);
+  return s.threads * scores_of_block(s, q, block) + packed_keys_and_values(s, q, keys, block) +
+         results + sums;
+}
+
+std::int64_t block_attention_dx_workspace(const OpSizes& s) {
+  // dq, dk and dv of a pair of runs apart, and its sums in one piece.
+  const OperandSize& dy = s.reads[0];
+  const FlashBlock block = flash_block(dy.shape[1], s.reads[2].shape[1]);
+  int64_t apart = s.reads[4].bytes();
+  for (const OperandSize& write : s.writes) apart += write.bytes();
+  return s.threads * gradients_of_block(s, dy, block) + apart;
 }
 
 std::int64_t scores_workspace(const OpSizes& s) {  // q and k by head

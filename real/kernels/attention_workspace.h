@@ -12,6 +12,8 @@ std::int64_t flash_attention_workspace(const OpSizes& s);
 std::int64_t flash_attention_dx_workspace(const OpSizes& s);
 std::int64_t scores_workspace(const OpSizes& s);
 std::int64_t scores_dx_workspace(const OpSizes& s);
+std::int64_t block_attention_workspace(const OpSizes& s);
+std::int64_t block_attention_dx_workspace(const OpSizes& s);
 std::int64_t context_workspace(const OpSizes& s);
 std::int64_t context_dx_workspace(const OpSizes& s);
 std::int64_t softmax_workspace(const OpSizes& s);

@@ -23,6 +23,10 @@ DropoutMask mask_of(const KernelCall& call, const at::Tensor& x) {
     mask.whole[d] = place.whole[d];
     if (d > 0 && d + 1 < mask.dims) mask.runs_per_sample *= x.size(d);
   }
+  mask.two_runs = place.two_runs;
+  mask.first_run = place.first_run;
+  mask.second_start = place.second_start;
+  check(mask.two_runs + 1 < mask.dims, "features lie in one run");
   mask.first_sample = static_cast<std::uint64_t>(call.state->first_sample);
   mask.limit = static_cast<std::uint64_t>(std::llround(double{call.attrs->rate} * 0x1p32));
   mask.scale = 1.0 / (1.0 - double{call.attrs->rate});

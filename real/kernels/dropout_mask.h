@@ -17,6 +17,8 @@ struct DropoutMask {
       {};  // its first index in the whole; dim 0, samples, counts from first_sample
   std::int64_t whole[kMaxDims] = {};
   int dims = 0;
+  int two_runs = -1;  // the dim whose indices from first_run on begin at second_start; -1: none
+  std::int64_t first_run = 0, second_start = 0;
   std::int64_t runs_per_sample = 1;
   std::uint64_t first_sample = 0;  // counted through the whole run
   std::uint64_t limit = 0;         // an element is dropped when its word is below this
@@ -27,13 +29,19 @@ struct DropoutMask {
   constexpr std::int64_t run_length() const { return sizes[dims - 1]; }
 };
 
+/// Where index `i` of a dim before the last is in the whole.
+constexpr std::int64_t index_in_whole(const DropoutMask& mask, int dim, std::int64_t i) {
+  const bool second = dim == mask.two_runs && i >= mask.first_run;
+  return second ? mask.second_start + i - mask.first_run : mask.start[dim] + i;
+}
+
 /// Index in the whole sample of the first element of run `r`.
 constexpr std::uint64_t first_element(const DropoutMask& mask, std::int64_t r) {
   std::int64_t rest = r % mask.runs_per_sample;
   std::int64_t first = mask.dims > 1 ? mask.start[mask.dims - 1] : 0;
   std::int64_t stride = mask.dims > 1 ? mask.whole[mask.dims - 1] : 1;
   for (int d = mask.dims - 2; d >= 1; --d) {
-    first += (mask.start[d] + rest % mask.sizes[d]) * stride;
+    first += index_in_whole(mask, d, rest % mask.sizes[d]) * stride;
     rest /= mask.sizes[d];
     stride *= mask.whole[d];
   }

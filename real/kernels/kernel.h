@@ -10,6 +10,7 @@
 
 #include "engine/base/philox.h"
 #include "engine/graph/graph.h"
+#include "engine/sharding/spec_boxes.h"
 #include "real/torch.h"
 
 namespace trainyard {
@@ -19,6 +20,10 @@ namespace trainyard {
 struct ShardPlace {
   IndexedArray<std::int64_t, std::int64_t, kMostDims> start{};  // [dim]
   IndexedArray<std::int64_t, std::int64_t, kMostDims> whole{};
+  /// A sequence in two runs: of its dim `two_runs` the indices from `first_run` on begin at
+  /// `second_start`. -1: no dim is so.
+  int two_runs = -1;
+  std::int64_t first_run = 0, second_start = 0;
 };
 
 /// What changes from step to step or call to call and is not in the Program.
@@ -48,6 +53,9 @@ struct KernelCall {
   std::vector<std::vector<std::int64_t>> write_shapes;
   const ShardPlace* read_places = nullptr;   // [read]
   const ShardPlace* write_places = nullptr;  // [write]
+  /// rope, block_attention: which positions of the sequence the rows of the rotated tensor, of the
+  /// queries and of the keys are.
+  const IndexRanges *query_positions = nullptr, *key_positions = nullptr;
   PhiloxKey mask_key{};      // dropout: of (seed, module, kind, draw); the step is in the counter
   double loss_divisor = 1;   // losses: what the mean of the whole step is taken of
   double average_share = 0;  // batch norms: what their running averages take of the microbatch;

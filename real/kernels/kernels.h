@@ -39,6 +39,8 @@ void add_attention_bias(KernelCall& call);
 void add_attention_bias_dx(KernelCall& call);
 void softmax(KernelCall& call);
 void softmax_dx(KernelCall& call);
+void block_attention(KernelCall& call);
+void block_attention_dx(KernelCall& call);
 void context(KernelCall& call);
 void context_dx(KernelCall& call);
 void relative_bias(KernelCall& call);

@@ -1,6 +1,7 @@
 // Rotary positions of [q k v].
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 #include "real/kernels/kernels.h"
 
@@ -22,6 +23,16 @@ at::Tensor scaled(at::Tensor frequency, const RopeScaling& by) {
   return frequency.mul_(at::mul(kept, at::scalar_tensor(1 - slower, kept.options())).add_(slower));
 }
 
+/// Which positions the rows are, [S].
+at::Tensor positions_of(const KernelCall& call, std::int64_t rows, const at::TensorOptions& type) {
+  if (call.query_positions == nullptr || call.query_positions->empty())
+    return at::arange(0, rows, type);
+  std::vector<at::Tensor> runs;
+  for (const IndexRange& range : *call.query_positions)
+    runs.push_back(at::arange(range.begin, range.end, type));
+  return runs.size() == 1 ? runs.front() : at::cat(runs);
+}
+
 /// Turns q and k of [q k v] by `sign` times their positions' angles: features i and i + R/2 of the
 /// first R of a head are a pair, at angle position * base^(-2i/R) (Su et al. 2021, in Hugging
 /// Face's order of features).
@@ -37,7 +48,7 @@ void rotate(KernelCall& call, double sign) {
       scaled(at::pow(double{attrs.rope_base},
                      at::arange(0, half, options).mul_(-1.0 / static_cast<double>(half))),
              attrs.rope_scaling);
-  const at::Tensor angle = at::outer(at::arange(0, x.size(1), options), frequency);
+  const at::Tensor angle = at::outer(positions_of(call, x.size(1), options), frequency);
   const at::Tensor cos = angle.cos().to(type).unsqueeze(1);  // [S, 1, R/2]
   const at::Tensor sin = angle.sin().mul_(sign).to(type).unsqueeze(1);
   at::Tensor y = call.out(0);

@@ -219,6 +219,7 @@ int64_t of_forward(OpKind kind, const OpSizes& s) {
     case kLayerNorm: return layer_norm(s);
     case kRmsNorm: return rms_norm(s);
     case kFlashAttention: return flash_attention_workspace(s);
+    case kBlockAttention: return block_attention_workspace(s);
     case kScores: return scores_workspace(s);
     case kSoftmax: return softmax_workspace(s);
     case kContext: return context_workspace(s);
@@ -256,6 +257,7 @@ int64_t of_backward(OpKind kind, OpPart part, const OpSizes& s) {
     case kLayerNorm: return layer_norm_b(s);
     case kRmsNorm: return rms_norm_b(s);
     case kFlashAttention: return flash_attention_dx_workspace(s);
+    case kBlockAttention: return block_attention_dx_workspace(s);
     case kScores: return scores_dx_workspace(s);
     case kAddAttentionBias: return s.copied_results();
     case kSoftmax: return s.copied_results();

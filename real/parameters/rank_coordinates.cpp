@@ -10,7 +10,7 @@ namespace trainyard {
 
 namespace {
 
-const Axes& replica_axes(const Program& program) { return program.groups[kDataGroup].axes; }
+Axes replica_axes(const Program& program) { return data_axes(program.mesh); }
 
 /// Axes that split a dim, all its parts alike, coarsest first.
 const Axes& splitting(const TensorSpec& spec, int dim) {
@@ -43,6 +43,10 @@ bool is_cut_alike(const DimSplit& dim) {
 
 std::int64_t replica_at(const Program& program, const Coordinate& at) {
   return place_in_group(program.mesh, replica_axes(program), at);
+}
+
+std::int64_t copy_at(const Program& program, const Coordinate& at) {
+  return place_in_group(program.mesh, program.groups[kDataGroup].axes, at);
 }
 
 std::int64_t replicas_alike(const TensorSpec& spec, const Program& program) {
@@ -85,7 +89,7 @@ std::int64_t slice_start(const TensorSpec& slice, const TensorSpec& whole, std::
 
 bool first_of_copies(const TensorSpec& spec, const Program& program, const Coordinate& at) {
   const DeviceMesh& mesh = program.mesh;
-  AxisSet apart = set_of(replica_axes(program));
+  AxisSet apart = set_of(program.groups[kDataGroup].axes);
   if (const AxisId stages = stage_axis(mesh); stages != kNoAxis)
     apart = static_cast<AxisSet>(apart | bit(stages));
   for (const DimSplit& dim : spec.dims) apart = static_cast<AxisSet>(apart | axes_in(dim));

@@ -19,6 +19,9 @@ std::int64_t peer_of(const Program& program, const Transfer& transfer, const Coo
 /// Which replica the rank at `at` belongs to: those read different samples.
 std::int64_t replica_at(const Program& program, const Coordinate& at);
 
+/// Which of the ranks with the same parameters: of all replicas, those that share sequences apart.
+std::int64_t copy_at(const Program& program, const Coordinate& at);
+
 /// How many replicas have each element of a tensor: 1 where all have samples of their own.
 std::int64_t replicas_alike(const TensorSpec& spec, const Program& program);
 

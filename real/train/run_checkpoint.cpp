@@ -71,13 +71,12 @@ struct Written {
 /// What this rank writes: of replicas the first, each element once over all ranks.
 std::vector<Written> pieces_to_write(RankTrainer& trainer) {
   RankExecutor& executor = trainer.executor();
-  const std::int64_t replica = replica_at(executor.plan().program(), executor.plan().at());
+  const std::int64_t copy = copy_at(executor.plan().program(), executor.plan().at());
   std::vector<Written> out;
   for (const BucketState& bucket : executor.plan().buckets()) {
     const bool sharded = bucket.own_end - bucket.own_begin < bucket.elements;
     // All of an owner's buckets are its own; what is alike on all replicas, the first writes.
-    if (bucket.owner >= 0 ? bucket.owner != replica : sharded ? bucket.is_copy : replica != 0)
-      continue;
+    if (bucket.owner >= 0 ? bucket.owner != copy : sharded ? bucket.is_copy : copy != 0) continue;
     for (const BucketPart& part : parts_of(executor, bucket)) {
       for (const WeightPiece& weight : bucket.pieces) {
         if (!weight.owned) continue;

@@ -25,6 +25,22 @@ constexpr IntegerForm kOnlyOne{1, 1};
 
 }  // namespace
 
+const KeyTable& context_keys() {
+  static const KeyTable keys = {
+      {"degree", {kDegree}, "ranks that share a sequence"},
+      {.name = "method",
+       .forms = {WordForm{kContextMethodWords, {}, "method of context parallelism"}},
+       .help = "how attention meets the keys of other ranks: they go round, are gathered, or heads "
+               "are exchanged for positions",
+       .fallback = "ring"},
+      {.name = "balance",
+       .forms = {WordForm{kContextBalanceWords, {}, "balance"}},
+       .help = "zig-zag: rank c of n has the pieces c and 2n-1-c of 2n, so that all attend to as "
+               "many keys; none: the c-th run, as ulysses has it",
+       .fallback = "zig-zag; with ulysses none"}};
+  return keys;
+}
+
 const KeyTable& zero_keys() {
   static const KeyTable keys = {
       {"stage",
@@ -90,7 +106,7 @@ const KeyTable& parallel_keys() {
        .forms = {kDegree},
        .help = "replicas",
        .field = of_parallel<&P::data>(),
-       .fallback = "devices / (tensor x pipeline)",
+       .fallback = "devices / (tensor x pipeline x context)",
        .aliases = {"dp"}},
       {.name = "virtual_stages",
        .forms = {IntegerForm{1, kMaxLayers}},
@@ -100,9 +116,9 @@ const KeyTable& parallel_keys() {
        .aliases = {"vpp"},
        .matters = "interleaved"},
       {.name = "context",
-       .forms = {kOnlyOne},
-       .help = "ranks that share a sequence; 1 in this version",
-       .field = of_parallel<&P::context>(),
+       .forms = {kDegree, MapForm{context_keys, "context parallelism", {"degree"}}},
+       .help = "ranks that share a sequence",
+       .fallback = "1",
        .aliases = {"cp"}},
       {.name = "expert",
        .forms = {kOnlyOne},

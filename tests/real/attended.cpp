@@ -52,9 +52,13 @@ class Operands {
   }
 
   std::vector<at::Tensor> run(Kernel kernel, std::vector<at::Tensor> reads,
-                              std::vector<Sizes> shapes) const {
+                              std::vector<Sizes> shapes,
+                              const IndexRanges* query_positions = nullptr,
+                              const IndexRanges* key_positions = nullptr) const {
     const StepState state;
     KernelCall call;
+    call.query_positions = query_positions;
+    call.key_positions = key_positions;
     call.attrs = &attrs;
     call.state = &state;
     call.immediate = !trial_.deferred;
@@ -104,6 +108,66 @@ Attention attend_by_flash(const AttentionTrial& trial) {
   return {vector(saved[0]), vector(dq.narrow(-1, 0, in.width)),
           vector(dkv.narrow(-1, kv, in.kv_width)),
           vector(dkv.narrow(-1, kv + in.kv_width, in.kv_width))};
+}
+
+namespace {
+
+/// Rank `c` of `ranks`: the pieces c and 2 ranks - 1 - c of 2 ranks.
+IndexRanges pieces_from_both_ends(std::int64_t length, int ranks, int c) {
+  const std::int64_t piece = length / (2 * ranks), other = 2 * ranks - 1 - c;
+  if (c + 1 == other) return {{c * piece, (c + 2) * piece}};
+  return {{c * piece, (c + 1) * piece}, {other * piece, (other + 1) * piece}};
+}
+
+at::Tensor taken(const at::Tensor& x, const IndexRanges& ranges) {
+  std::vector<at::Tensor> runs;
+  for (const IndexRange& range : ranges) runs.push_back(x.narrow(1, range.begin, range.size()));
+  return at::cat(runs, 1);
+}
+
+void add_to(at::Tensor& x, const IndexRanges& ranges, const at::Tensor& rows) {
+  std::int64_t row = 0;
+  for (const IndexRange& range : ranges) {
+    x.narrow(1, range.begin, range.size()).add_(rows.narrow(1, row, range.size()));
+    row += range.size();
+  }
+}
+
+}  // namespace
+
+Attention attend_by_blocks(const AttentionTrial& trial, int ranks, bool ring) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  const Operands in(trial);
+  const at::Tensor kv = at::cat({in.k, in.v}, -1);
+  at::Tensor out = at::zeros_like(in.q), dq = at::zeros_like(in.q), dkv = at::zeros_like(kv);
+  const IndexRanges everything = {{0, trial.keys}};
+  for (int rank = 0; rank < ranks; ++rank) {
+    const IndexRanges own = pieces_from_both_ends(trial.queries, ranks, rank);
+    const at::Tensor q = taken(in.q, own), grad = taken(in.grad, own);
+    const Sizes shape = q.sizes().vec(), sums = {kSamples, trial.heads, q.size(1)};
+    std::vector<IndexRanges> blocks;  // in the order in which their keys come
+    for (int step = 0; step < (ring ? ranks : 1); ++step)
+      blocks.push_back(ring
+                           ? pieces_from_both_ends(trial.keys, ranks, (rank + ranks - step) % ranks)
+                           : everything);
+    std::vector<at::Tensor> so_far;
+    for (const IndexRanges& block : blocks) {
+      std::vector<at::Tensor> reads = {q, taken(kv, block)};
+      reads.insert(reads.end(), so_far.begin(), so_far.end());
+      so_far = in.run(block_attention, reads, {shape, sums}, &own, &block);
+    }
+    add_to(out, own, so_far[0]);
+    for (const IndexRanges& block : blocks) {
+      const at::Tensor keys = taken(kv, block);
+      const std::vector<at::Tensor> gradients =
+          in.run(block_attention_dx, {grad, q, keys, so_far[0], so_far[1]},
+                 {shape, keys.sizes().vec()}, &own, &block);
+      add_to(dq, own, gradients[0]);
+      add_to(dkv, block, gradients[1]);
+    }
+  }
+  return {vector(out), vector(dq), vector(dkv.narrow(-1, 0, in.kv_width)),
+          vector(dkv.narrow(-1, in.kv_width, in.kv_width))};
 }
 
 Attention attend_by_scores(const AttentionTrial& trial) {

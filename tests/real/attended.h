@@ -20,8 +20,11 @@ struct Attention {
   std::vector<double> out, dq, dk, dv;
 };
 
-/// In fp64, of numbers that are the same in both.
+/// In fp64, of numbers that are the same in all.
 Attention attend_by_flash(const AttentionTrial& trial);
 Attention attend_by_scores(const AttentionTrial& trial);
+/// By `ranks` ranks with a piece from each end of the sequence: keys and values go round them, or
+/// all are at hand. Queries and keys are of one sequence.
+Attention attend_by_blocks(const AttentionTrial& trial, int ranks, bool ring);
 
 }  // namespace trainyard

@@ -18,6 +18,11 @@ std::vector<double> dropped_ones(const DropoutTrial& trial) {
     place.start[d] = trial.start.empty() ? 0 : trial.start[d];
     place.whole[d] = trial.whole.empty() ? trial.shape[d] : trial.whole[d];
   }
+  if (trial.first_run > 0) {
+    place.two_runs = 1;
+    place.first_run = trial.first_run;
+    place.second_start = trial.second_start;
+  }
   KernelCall call;
   call.attrs = &attrs;
   call.state = &state;

@@ -13,6 +13,7 @@ struct DropoutTrial {
   std::string module = "m";
   std::vector<std::int64_t> shape;                   // of the shard
   std::vector<std::int64_t> start = {}, whole = {};  // where it lies; empty: it is the whole
+  std::int64_t first_run = 0, second_start = 0;      // of dim 1: ShardPlace; 0: it is one run
   std::int64_t first_sample = 0;
   bool backward = false;
 };

@@ -53,9 +53,9 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
   CHECK(with("recompute: {method: rotor}\n") ==
         "study.yaml:5:21: recompute.method: recompute 'rotor' is not in this version, which has "
         "none, selective, by-op, full, stage-aware and group");
-  CHECK(set("parallel.context=2") ==
-        "--set parallel.context=2: parallel.context: context parallelism is not in this version, "
-        "which has tensor, pipeline and data parallelism; write 1");
+  CHECK(set("parallel.expert=2") ==
+        "--set parallel.expert=2: parallel.expert: expert parallelism is not in this version, "
+        "which has tensor, pipeline, context and data parallelism; write 1");
   CHECK(set("parallel.tensor_method=atp") ==
         "--set parallel.tensor_method=atp: parallel.tensor_method: tensor_method 'atp' is not in "
         "this version, which has megatron");

@@ -52,6 +52,8 @@ TEST_CASE("a collective inside a node takes the time of its ring") {
   CHECK(close(collective(OpKind::kAllToAll, 80 * kMB, group, cluster), 606e-6));
   // broadcast in c = 8 chunks: (n-2+c) (alpha + S/(cB)) = 10 * (2 + 100) us.
   CHECK(close(collective(OpKind::kBroadcast, 80 * kMB, group, cluster), 1020e-6));
+  // each to the next: alpha + S/B.
+  CHECK(close(collective(OpKind::kRingShift, 80 * kMB, group, cluster), 802e-6));
 }
 
 TEST_CASE("an all-reduce is a reduce-scatter and an all-gather") {
@@ -67,6 +69,10 @@ TEST_CASE("an all-reduce is a reduce-scatter and an all-gather") {
 
 TEST_CASE("a ring across nodes advances at its slowest edge and pays each hop's latency") {
   const Cluster cluster = textbook();
+  SECTION("a shift is one step, over the slowest edge") {
+    CHECK(close(collective(OpKind::kRingShift, 80 * kMB, {4, 4, 1, 1}, cluster), 5e-6 + 8e-3));
+    CHECK(close(collective(OpKind::kRingShift, 80 * kMB, {8, 2, 4, 1}, cluster), 5e-6 + 2e-3));
+  }
   SECTION("one rank in each of 4 nodes has a quarter of the node's bandwidth") {
     // B = 40 GB/s / 4 = 10 GB/s; every hop is between nodes: 3 * 5 us + 0.75 * 80 MB / 10 GB/s.
     CHECK(close(collective(OpKind::kAllGather, 80 * kMB, {4, 4, 1, 1}, cluster), 15e-6 + 6e-3));
@@ -208,7 +214,7 @@ TEST_CASE("a transfer takes latency and bytes over the bandwidth of its distance
 
 TEST_CASE("one rank communicates in no time") {
   const OpKind kind = GENERATE(OpKind::kAllReduce, OpKind::kAllGather, OpKind::kReduceScatter,
-                               OpKind::kAllToAll, OpKind::kBroadcast);
+                               OpKind::kAllToAll, OpKind::kBroadcast, OpKind::kRingShift);
   Cluster cluster = textbook(1);
   cluster.intra = {};  // it may have no link at all
   CHECK(collective(kind, 80 * kMB, {1, 1, 1, 1}, cluster) == 0);

@@ -30,6 +30,11 @@ OpAttrs heads() {
   attrs.heads = 8, attrs.kv_heads = 4, attrs.head_dim = 16, attrs.packed = true;
   return attrs;
 }
+OpAttrs heads_in_ring() {
+  OpAttrs attrs = heads();
+  attrs.ring = 4;
+  return attrs;
+}
 OpAttrs samples(int count) {
   OpAttrs attrs;
   attrs.samples = count;
@@ -73,6 +78,12 @@ const std::vector<Sample>& all_samples() {
       {kLayerNorm, "norm over features", {{4, 32, 64}, {64}, {64}}, 2},
       {kRmsNorm, "norm over features", {{4, 32, 64}, {64}}, 2},
       {kFlashAttention, "attention in one kernel", {{4, 32, 256}}, 2, heads()},
+      {kBlockAttention, "attention to all keys", {{4, 32, 128}, {4, 64, 128}}, 2, heads()},
+      {kBlockAttention,
+       "attention to a rank's keys, merged with that to others'",
+       {{4, 32, 128}, {4, 32, 128}, {4, 32, 128}, {4, 8, 32}},
+       2,
+       heads_in_ring()},
       {kScores, "queries times keys", {{4, 32, 128}, {4, 32, 64}}, 1, heads()},
       {kAddAttentionBias, "scores and a bias", {{4, 8, 32, 32}, {8, 32, 32}}, 1, heads()},
       {kSoftmax, "of scores", {{4, 8, 32, 32}}, 1, heads()},

@@ -38,6 +38,10 @@ TEST_CASE("every rank of a plan runs alone in the memory that the Program says")
       "--set cluster.ranks=4 --set 'parallel.tensor={tp0: 2, tp1: 2}'",
       "--set cluster.ranks=4 --set parallel.tensor=4 --set "
       "'sharding={\"*.mlp.fc1\": {weight: [tp, R], output: [R, R, tp]}}'",
+      "--set cluster.ranks=4 --set training.dropout=0 --set parallel.context=4",
+      "--set cluster.ranks=4 --set training.dropout=0 --set parallel.tensor=2 --set "
+      "parallel.sequence_parallel=true --set 'parallel.context={degree: 2, method: all-gather}'",
+      "--set cluster.ranks=2 --set 'parallel.context={degree: 2, method: ulysses}'",
       "--set cluster.ranks=2 --set parallel.pipeline=2 --set schedule=1f1b --set "
       "'partition={cuts: [1, 3], on: [0, 1, 0]}'",
       "--set cluster.ranks=4 --set parallel.pipeline=2 --set schedule=1f1b --set "
