@@ -38,7 +38,7 @@ DRAWN = [
     ["training.precision=fp64", "training.kernels=cpu", "training.kernels=cuda", "training.flash_attention=false"],
     ["model=gpt2", "model=llama3.2-1b", "model=t5-small", "model=bert-base", "model.pad_vocab_to=33000"],
     ["partition={method: uniform, ends: layers, uneven: true}", "partition={method: uniform, ends: layers}"],
-    ["parallel.tensr=2", "parallel.zero=7", "training.precision=fp8", "schedule=1f2b", "cluster.devices=many"],
+    ["parallel.tensr=2", "parallel.zero=7", "training.precision=fp4", "schedule=1f2b", "cluster.devices=many"],
 ]
 
 

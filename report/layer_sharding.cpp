@@ -75,7 +75,9 @@ class LayerReader {
       case OpKind::kAllReduce:
       case OpKind::kReduceScatter:
       case OpKind::kReduce:
-        return "adds up the summands of " + short_name(program_.modules[op.module]);
+        return (program_.attrs[op.attrs].maximum ? "finds the largest of "
+                                                 : "adds up the summands of ") +
+               short_name(program_.modules[op.module]);
       case OpKind::kEnterTensor:
         return reader_of(segment, k) + " is split: each rank has a summand of the gradient";
       case OpKind::kAllGather:

@@ -16,14 +16,17 @@ class Facts {
  public:
   explicit Facts(const YamlNode& root) : root_(root) {}
 
-  /// The text of `section`.`key`, of its `method` or `name` where it is a map; "": there is none.
+  /// The text of `section`.`key`, of its `method`, `name` or `type` where it is a map; "": there is
+  /// none.
   std::string text(std::string_view section, std::string_view key = "") const {
     std::optional<YamlNode> node = root_.find(section);
     if (node && !key.empty()) node = node->is_map() ? node->find(key) : std::nullopt;
     if (node && node->is_map()) {
-      const std::optional<YamlNode> name =
-          node->find("method") ? node->find("method") : node->find("name");
-      node = name ? name : node->find("stage");
+      std::optional<YamlNode> name;
+      for (const char* named : {"method", "name", "type", "stage"}) {
+        if (!name) name = node->find(named);
+      }
+      node = name;
     }
     return node && node->is_scalar() ? node->as_string() : "";
   }

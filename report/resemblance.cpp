@@ -83,7 +83,7 @@ RunFeatures features_of(const Study& study) {
           used(parallel.context.degree > 1),
           std::to_string(parallel.zero.stage),
           std::string(kRecomputeWords[study.recompute.method]),
-          std::string(to_string(study.training.precision)),
+          study.training.fp8.on() ? "fp8" : std::string(to_string(study.training.precision)),
           used(study.training.flash_attention == FlashAttention::kOn)};
 }
 

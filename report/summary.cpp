@@ -39,7 +39,9 @@ Flop model_flop_per_step(const Study& study, const Graph& model) {
 
 double model_flop_utilisation(const Study& study, const Graph& model,
                               const HardwareProfile& hardware, Seconds iteration_time) {
-  const auto peak = hardware.peak.find(study.training.precision);
+  const DType precision =
+      study.training.fp8.on() ? product_type(hardware, DType::kFp8) : study.training.precision;
+  const auto peak = hardware.peak.find(precision);
   if (peak == hardware.peak.end() || peak->second <= 0) return 0;
   const double rank_seconds = iteration_time * static_cast<double>(study.parallel.num_ranks());
   return model_flop_per_step(study, model) / rank_seconds / peak->second;

@@ -15,6 +15,7 @@
 #include "study/device_capacity.h"
 #include "study/free_parameters.h"
 #include "study/measured_reader.h"
+#include "study/study_section.h"
 #include "study/study_words.h"
 
 namespace trainyard {
@@ -376,6 +377,11 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   read_entry(node, "cached_weights", profile, [&](const YamlNode& entry) {
     profile.cached_weights = read_types_by_precision(entry);
   });
+  read_entry(node, "fp8_recipe", profile, [&](const YamlNode& entry) {
+    profile.fp8_recipe = static_cast<Fp8Recipe>(1 + read_word(entry, "recipe", kFp8RecipeWords));
+  });
+  flag("fp8_gathers", profile.fp8_gathers);
+  flag("fp8_amax_of_replicas", profile.fp8_amax_of_replicas);
   if (const auto entry = node.find("schedules")) {
     profile.schedules = read_schedules(entry->at("value"));
     profile.provenance.emplace("schedules", read_provenance(*entry));

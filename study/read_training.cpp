@@ -8,6 +8,7 @@
 #include "engine/plan/plan_limits.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
+#include "study/study_words.h"
 
 namespace trainyard {
 
@@ -33,6 +34,36 @@ void read_flash_attention(Section& section, TrainingConfig& training) {
   if (!node) return;
   const std::optional<bool> on = read_bool_or(*node, "auto");
   if (on) training.flash_attention = *on ? FlashAttention::kOn : FlashAttention::kOff;
+}
+
+/// What is not in 8 bits is bf16.
+void read_type(const YamlNode& node, TrainingConfig& training) {
+  const std::string_view word = kPrecisionWords[read_word(node, "precision", kPrecisionWords)];
+  const bool fp8 = word == to_string(DType::kFp8);
+  training.precision = fp8 ? DType::kBf16 : parse_dtype(word).value();
+  training.fp8.recipe = fp8 ? Fp8Recipe::kTensorwise : Fp8Recipe::kNone;
+}
+
+/// `precision: bf16`, or `precision: {type: fp8, recipe: tensorwise, gather: bf16}`.
+void read_precision(Section& section, TrainingConfig& training) {
+  const auto node = section.given("precision");
+  if (!node) return;
+  if (node->is_scalar()) return read_type(*node, training);
+  Section details = section.child("precision");
+  if (!section.draft().attempt([&] { read_type(details.required("type"), training); })) return;
+  const auto read_for_fp8 = [&](std::string_view key, const auto& read) {
+    details.read_given(key, [&](const YamlNode& given) {
+      if (!training.fp8.on()) given.fail("is for fp8; leave it out");
+      read(given);
+    });
+  };
+  read_for_fp8("recipe", [&](const YamlNode& given) {
+    training.fp8.recipe = static_cast<Fp8Recipe>(1 + read_word(given, "recipe", kFp8RecipeWords));
+  });
+  read_for_fp8("gather", [&](const YamlNode& given) {
+    training.fp8.gathers = read_word(given, "type of gathers", kFp8GatherWords) == 1;
+  });
+  details.finish();
 }
 
 /// `lr: 3e-4`, or `lr: {peak: 3e-4, schedule: cosine, warmup: 100}`.
@@ -89,6 +120,7 @@ void read_training(Section& root) {
                            section.integer_of(section.required("global_batch"), "global_batch");
                      }},
                     {"microbatch", [&] { read_microbatch(section, training); }},
+                    {"precision", [&] { read_precision(section, training); }},
                     {"flash_attention", [&] { read_flash_attention(section, training); }},
                     {"lr", [&] { read_learning_rate(section, training.lr); }},
                     {"betas", [&] { read_betas(section, training.betas); }},

@@ -301,8 +301,28 @@ void check_model(const Study& study, const StudyResolvers& resolvers) {
   }
 }
 
-void check_precision(const Study& study, const StudyResolvers& resolvers) {
+/// Whether the devices have FP8 is a question to the plan: Fp8Config::obstacle.
+void check_fp8(Study& study, const HardwareProfile& hardware) {
+  const Fp8Config& fp8 = study.training.fp8;
+  if (study.schedule.post_validation)
+    fail_at(study, "schedule.post_validation", "does not go with precision fp8 in this version");
+  if (fp8.gathers && !fp8.whole())
+    fail_at(study, "training.precision.gather",
+            "fp8 goes with the recipes tensorwise and delayed: scales of rows and blocks are not "
+            "gathered in this version; write bf16");
+  if (is_said(study, "training.precision.gather") && fp8.gathers &&
+      !study.parallel.sequence_parallel)
+    study.warnings.emplace_back(
+        "training.precision.gather is not used: without parallel.sequence_parallel nothing is "
+        "gathered in front of FP8 products");
+  if (product_type(hardware, DType::kFp8) != DType::kFp8)
+    study.warnings.push_back("training.precision: " + hardware.name +
+                             " has no FP8: it is emulated by casts, and products are of fp32");
+}
+
+void check_precision(Study& study, const StudyResolvers& resolvers) {
   const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
+  if (hardware && study.training.fp8.on()) return check_fp8(study, *hardware);
   if (!hardware || hardware->peak.empty() || hardware->peak.contains(study.training.precision))
     return;
   std::vector<std::string> known;

@@ -23,9 +23,31 @@ double usual_dropout(const ModelConfig& model) {
   return has_dropout(model.family) && is_of_text(model.family) ? 0.1 : 0;
 }
 
+/// What the framework does where the study does not say it, and what the devices can do.
+void resolve_fp8(Study& study, const HardwareProfile& hardware, const SoftwareProfile& software) {
+  Fp8Config& fp8 = study.training.fp8;
+  if (!fp8.on()) return;
+  if (!is_said(study, "training.precision.recipe")) {
+    fp8.recipe = software.fp8_recipe;
+    study.origins["training.precision.recipe"] = default_origin(study.framework.name + "'s");
+  }
+  if (!is_said(study, "training.precision.gather")) {
+    fp8.gathers = software.fp8_gathers && fp8.whole();
+    study.origins["training.precision.gather"] = default_origin(
+        fp8.whole() ? study.framework.name + "'s" : "scales of rows and blocks are not gathered");
+  }
+  fp8.transposes = hardware.architecture == "hopper";
+  if (const auto reason = unsupported(hardware, DType::kFp8)) {
+    fp8.obstacle = *reason;
+  } else if (fp8.recipe == Fp8Recipe::kMx && hardware.architecture == "hopper") {
+    fp8.obstacle = hardware.name + " has no products with a scale for every 32 elements";
+  }
+}
+
 void resolve_training(Study& study, const HardwareProfile& hardware,
                       const SoftwareProfile& software) {
   TrainingConfig& training = study.training;
+  resolve_fp8(study, hardware, software);
   if (!is_said(study, "training.kernels")) {
     training.kernels = hardware.architecture == "cpu" ? KernelSet::kCpu : KernelSet::kCuda;
     study.origins["training.kernels"] = derived_origin("the cluster's devices");

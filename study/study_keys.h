@@ -34,6 +34,7 @@ const KeyTable& zero_keys();
 const KeyTable& context_keys();
 
 const KeyTable& training_keys();
+const KeyTable& precision_keys();
 const KeyTable& learning_rate_keys();
 
 const KeyTable& partition_keys();

@@ -41,8 +41,11 @@ inline constexpr IndexedArray<RecomputeConfig::Unit, std::string_view, 2> kRecom
 inline constexpr IndexedArray<RecomputeConfig::Method, std::string_view, 6> kRecomputeWords = {
     "none", "selective", "by-op", "full", "stage-aware", "group"};
 
-inline constexpr std::array<std::string_view, 5> kPrecisionWords = {"fp32", "tf32", "fp16", "bf16",
-                                                                    "fp64"};
+inline constexpr std::array<std::string_view, 6> kPrecisionWords = {"fp32", "tf32", "fp16",
+                                                                    "bf16", "fp8",  "fp64"};
+inline constexpr std::array<std::string_view, 5> kFp8RecipeWords = {
+    "tensorwise", "delayed", "rowwise", "blockwise-128", "mx"};  // of Fp8Recipe, from kTensorwise
+inline constexpr std::array<std::string_view, 2> kFp8GatherWords = {"bf16", "fp8"};
 inline constexpr std::array<std::string_view, 4> kGradientWords = {"fp32", "fp16", "bf16", "fp64"};
 inline constexpr std::array<std::string_view, 3> kScheduleModeWords = {"dynamic", "static", "fast"};
 /// Names and short names of schedule_names(), whose rows say the rest.
@@ -78,7 +81,6 @@ inline constexpr std::array<std::string_view, 7> kAnnotations = {
     "id", "source", "confidence", "note", "suspect", "era", "measured"};
 
 // Words of the contract, not in this version.
-inline constexpr std::array<std::string_view, 1> kPlannedPrecisions = {"fp8"};
 inline constexpr std::array<std::string_view, 6> kPlannedPartitions = {
     "smp", "rannc", "autopipe", "uniform-floor", "parameters", "search"};
 inline constexpr std::array<std::string_view, 7> kPlannedTensorMethods = {

@@ -122,9 +122,20 @@ void write_microbatch(ResolvedText& out, const TrainingConfig& training) {
   out.line("microbatch", sizes + "]");
 }
 
+void write_precision(ResolvedText& out, const TrainingConfig& training) {
+  const Fp8Config& fp8 = training.fp8;
+  if (!fp8.on()) return out.text("precision", to_string(training.precision));
+  out.open("precision");
+  out.text("type", to_string(DType::kFp8));
+  out.text("recipe", kFp8RecipeWords[static_cast<std::size_t>(fp8.recipe) - 1]);
+  out.text("gather", kFp8GatherWords[fp8.gathers ? 1 : 0]);
+  out.close();
+}
+
 void write_training(ResolvedText& out, const TrainingConfig& training) {
   out.map("training", training_keys(),
           {{"microbatch", [&] { write_microbatch(out, training); }},
+           {"precision", [&] { write_precision(out, training); }},
            {"flash_attention",
             [&] { out.flag("flash_attention", training.flash_attention == FlashAttention::kOn); }},
            {"lr", [&] { out.map("lr", learning_rate_keys()); }},

@@ -11,7 +11,7 @@ namespace trainyard {
 namespace {
 
 FlopPerSecond peak_rate(const HardwareProfile& hardware, DType type) {
-  const auto found = hardware.peak.find(type);
+  const auto found = hardware.peak.find(product_type(hardware, type));
   check(found != hardware.peak.end() && found->second > 0,
         "a product in a type that the device lacks; ask unsupported() first");
   return found->second;

@@ -19,8 +19,15 @@ HardwareProfile on_ranks(HardwareProfile hardware, std::int64_t ranks) {
   return hardware;
 }
 
+DType product_type(const HardwareProfile& hardware, DType type) {
+  const bool fp8 = type == DType::kFp8 || is_fp8(type);
+  if (!fp8) return type;
+  const bool emulated = hardware.architecture == "cpu" && !hardware.peak.contains(DType::kFp8);
+  return emulated ? DType::kFp32 : DType::kFp8;
+}
+
 std::optional<std::string> unsupported(const HardwareProfile& hardware, DType type) {
-  if (hardware.peak.count(type) != 0) return std::nullopt;
+  if (hardware.peak.contains(product_type(hardware, type))) return std::nullopt;
   std::string has;
   for (const auto& [known, rate] : hardware.peak) {
     if (!has.empty()) has += ", ";

@@ -131,6 +131,10 @@ struct HardwareProfile {
 /// CPU's memory is shared equally. Without measured kernels the profile itself.
 HardwareProfile on_ranks(HardwareProfile hardware, std::int64_t ranks);
 
+/// The type whose rate products of `type` have: of e4m3 and e5m2 fp8, which a CPU emulates by casts
+/// and products of fp32.
+DType product_type(const HardwareProfile& hardware, DType type);
+
 /// Why this device cannot multiply matrices of this type (a V100 and bf16); nullopt where it can.
 /// kernel_time() requires nullopt for the type of every GEMM.
 std::optional<std::string> unsupported(const HardwareProfile& hardware, DType type);

@@ -14,6 +14,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/units.h"
 #include "engine/cost/hardware_profile.h"
+#include "engine/plan/fp8_config.h"
 
 namespace trainyard {
 
@@ -33,6 +34,13 @@ struct SoftwareProfile {
   std::string flash_kernel;             // "flash-attention-2"; empty or unknown: the device's best
 
   bool selective_by_op = false;  // recompute: selective is by op, not of the attention core
+  // FP8, where the study does not say it.
+  Fp8Recipe fp8_recipe = Fp8Recipe::kTensorwise;
+  bool fp8_gathers = false;
+  // A tensor's largest element is that of all ranks; false: of the tensor group's, so that replicas
+  // have scales of their own.
+  bool fp8_amax_of_replicas = false;
+
   bool recompute_runs_all_ops =
       false;  // full recompute repeats a layer's ops whose result nobody reads
 

@@ -123,7 +123,8 @@ struct OpAttrs {
   std::int32_t first_sample = 0;  // dropouts: of the microbatch; half of it for its second half
   std::int32_t vocab = 0;      // cross_entropy and its parts: classes; further columns are padding
   std::int64_t begin = 0;      // narrow: the first index of the range
-  HeightWidth window;          // pools: elements of a window; of a conv2d its weight says it
+  HeightWidth window;          // pools: elements of a window; of a conv2d its weight says it.
+                               // quantize: rows and columns that share a scale; 0: all
   HeightWidth stride{1, 1};    // conv2d, pools: from one window to the next
   HeightWidth padding;         // conv2d, pools: around the image, on each side
   HeightWidth dilation{1, 1};  // conv2d: from one element of a window to the next
@@ -153,8 +154,10 @@ struct OpAttrs {
 enum class TensorRole : std::uint8_t {
   kActivation,  // computed for one microbatch, gradients of activations among them
   kParameter,
-  kInput,             // data
-  kParameterGradient  // accumulated over the microbatches of a step
+  kInput,              // data
+  kParameterGradient,  // accumulated over the microbatches of a step
+  kOfStep,             // made once per step for all its microbatches: weights in 8 bits
+  kKept                // from step to step, beside parameters and the optimizer's state
 };
 
 /// How Megatron's tensor parallelism splits the parameter's op; other methods choose for

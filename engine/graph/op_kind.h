@@ -92,6 +92,9 @@ namespace trainyard {
   X(kRecv, "recv")                                                                              \
   X(kZero, "zero")                  /* fills with 0 */                                          \
   X(kCast, "cast")                  /* copies into another type */                              \
+  X(kAmax, "amax")                  /* x -> the largest |x| */                                  \
+  X(kQuantize, "quantize")          /* x[, amax or scale] -> x in 8 bits[, scale] */            \
+  X(kUpdateScales, "update_scales") /* a step's amaxes, history -> scales */                    \
   X(kCopy, "copy")                  /* between a device and its host */                         \
   X(kDeviceCopy, "device_copy")     /* into or out of a transfer buffer */                      \
   X(kFree, "free")                  /* ends lifetimes; takes no time */                         \

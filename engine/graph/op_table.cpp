@@ -170,6 +170,9 @@ OpInfo make_info(OpKind kind) {
     case kCast:
     case kDeviceCopy:
     case kSumSquares:
+    case kAmax:
+    case kQuantize:
+    case kUpdateScales:
     case kAverage:
     case kWithinClip:
     case kBeyondClip: return {};

@@ -9,6 +9,7 @@
 #include "engine/passes/apply_sharding.h"
 #include "engine/passes/buffer_transfers.h"
 #include "engine/passes/differentiate.h"
+#include "engine/passes/fp8_products.h"
 #include "engine/passes/gather_units.h"
 #include "engine/passes/half_order.h"
 #include "engine/passes/host_waits.h"
@@ -125,6 +126,16 @@ DType differentiate_inputs(const PassSource& of) { return of.plan.training.grad_
 
 /// What a microbatch's forward and backward do, on each stage.
 constexpr std::tuple kTrainingPasses = {
+    Pass{"fp8", [](const PassSource& of) { return of.plan.training.fp8.on(); },
+         [](const PassSource& of) {
+           return std::tuple(of.plan.training.fp8, amax_axes(of),
+                             shards_parameters(of.plan.parallel) ? WeightCasts::kAtUse
+                                                                 : WeightCasts::kOncePerStep);
+         },
+         [](TrainingGraph& training, const PassContext&, const Fp8Config& config,
+            const AmaxAxes& axes,
+            WeightCasts weights) { return cast_products(training, config, axes, weights); },
+         find_training_violation},
     Pass{"recompute", always,
          [](const PassSource& of) { return std::tuple(of.plan.recompute, of.kept); },
          [](TrainingGraph& training, const PassContext& with, const RecomputeConfig& config,

@@ -52,6 +52,7 @@ class Instantiator {
       draft_.plan =
           plan_buckets(training_, forms_, parallel_, config_, grad_dtype_, draft_.program);
       size_buckets(draft_.plan, parallel_, draft_.program);
+      add_step_ops();
     }
     draft_.stages.emplace_back(training_.num_stages);
     split_by_stage();
@@ -99,6 +100,36 @@ class Instantiator {
     }
   }
 
+  /// What is made of weights once per step, and what all microbatches have left.
+  void add_step_ops() {
+    draft_.before_step.resize(training_.num_stages);
+    draft_.behind_step.resize(training_.num_stages);
+    for (const Instruction& op : training_.before_step)
+      draft_.before_step[op.stage].push_back(make_op(op, op.stage));
+    for (const Instruction& op : training_.behind_step) {
+      draft_.behind_step[op.stage].push_back(make_op(op, op.stage));
+      ProgramOp& last = draft_.behind_step[op.stage].back();
+      if (is_collective(last.kind)) last.stream = StreamId::kNorm;
+    }
+  }
+
+  /// One for microbatches of all sizes.
+  ValueId value_of_step(TensorId id, std::int32_t stage) {
+    const auto known = draft_.of_step.find(id);
+    if (known != draft_.of_step.end()) return known->second;
+    const Tensor& t = tensor(id);
+    Value v;
+    v.name = t.name;
+    for (std::int64_t extent : t.shape) v.dims.push_back({extent, extent, -1});
+    v.dtype = t.dtype;
+    v.spec = specs_.spec(t.spec);
+    const bool kept = t.role == TensorRole::kKept;
+    v.scope = kept ? Scope::kPersistent : Scope::kStep;
+    v.memory = kept ? MemoryClass::kOptimizerState : MemoryClass::kParameter;
+    if (t.alias != kNoIndex) v.alias = Alias{value(t.alias, stage), t.alias_offset, kNoIndex};
+    return draft_.of_step[id] = program().values.add(std::move(v));
+  }
+
   /// Each piece of the backward that the schedule asks for holds the stage's instructions in their
   /// order; R those of recomputation in the order of the forward, since it is no layer's alone.
   void add_compute_segments(std::int32_t stage) {
@@ -144,6 +175,8 @@ class Instantiator {
     if (t.role == TensorRole::kParameter || t.role == TensorRole::kParameterGradient) {
       return draft_.plan.value(id, rank_of(stage));
     }
+    if (t.role == TensorRole::kOfStep || t.role == TensorRole::kKept)
+      return value_of_step(id, stage);
     ValueId& known = value_of_[id];
     if (known != kNoIndex) return known;
     if (id == training_.graph.loss && draft_.loss != kNoIndex) return known = draft_.loss;

@@ -53,6 +53,12 @@ class BucketPlanner {
   const Parameter& parameter(ParameterId index) const { return training_.graph.parameters[index]; }
   std::int32_t rank_of(std::int32_t stage) const { return forms_[stage].rank; }
 
+  /// The parameter that a tensor is, or is a cast of.
+  static ParameterId used_parameter(const Tensor& t) {
+    const bool uses = t.role == TensorRole::kParameter || t.role == TensorRole::kOfStep;
+    return uses ? t.parameter : kNoIndex;
+  }
+
   /// Which stages use which parameter, in forward order; a rank's first stage keeps it.
   void find_users() {
     by_stage_.resize(training_.num_stages);
@@ -60,8 +66,8 @@ class BucketPlanner {
     again_.resize(training_.graph.parameters.size(), false);
     for (const Instruction& op : training_.forward) {
       for (TensorId read : op.reads) {
-        if (tensor(read).role != TensorRole::kParameter) continue;
-        const ParameterId index = tensor(read).parameter;
+        const ParameterId index = used_parameter(tensor(read));
+        if (index == kNoIndex) continue;
         const std::int32_t rank = rank_of(op.stage);
         auto& ranks = ranks_[index];
         if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) {

@@ -2,10 +2,19 @@
 
 #include <utility>
 
+#include "engine/passes/plan_megatron.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/plan/microbatch_sizes.h"
 
 namespace trainyard {
+
+AmaxAxes amax_axes(const PassSource& of) {
+  const DeviceMesh mesh = graph_mesh_of(of.plan.parallel);
+  const MegatronPlan plan = megatron_plan(of.plan.parallel);
+  const auto of_replica = static_cast<AxisSet>(set_of(plan.tensor) | set_of(context_axes(mesh)));
+  const auto all = static_cast<AxisSet>(of_replica | set_of(plan.data));
+  return {of.software.fp8_amax_of_replicas ? all : of_replica, all};
+}
 
 Numbered<StageForm> forms_of_segments(const PassSource& of) {
   Numbered<StageForm> forms = of.forms;

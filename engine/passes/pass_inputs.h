@@ -1,10 +1,14 @@
-// What the passes over segments know of a plan: as little as may be, so that plans which differ in
-// the rest share their segments.
+// What passes know of a plan: as little as may be, so that plans which differ in the rest share
+// what they make.
 #pragma once
 
+#include "engine/passes/fp8_copies.h"
 #include "engine/passes/pass.h"
 
 namespace trainyard {
+
+/// Where the largest elements of what is cast into 8 bits are looked for.
+AmaxAxes amax_axes(const PassSource& of);
 
 /// What segments know of each stage.
 Numbered<StageForm> forms_of_segments(const PassSource& of);

@@ -120,7 +120,9 @@ struct ProgramDraft {
   std::map<std::pair<SegmentId, SegmentId>, SegmentId>
       pairs;  // F, B -> both in one (pair_segments.h)
   std::map<SegmentId, SegmentId>
-      loads_ahead;  // segment -> what is copied back from the host before it
+      loads_ahead;                      // segment -> what is copied back from the host before it
+  std::map<TensorId, ValueId> of_step;  // what is made or kept once per step, beside parameters
+  Numbered<std::vector<ProgramOp>> before_step, behind_step;  // [stage]: fp8_products.h
   ValueId loss = kNoIndex;
   int num_ranks = 1;        // along pp
   bool host_waits = false;  // for transfers (host_waits.h)

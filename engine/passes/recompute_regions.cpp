@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "engine/passes/given_modules.h"
@@ -269,9 +270,16 @@ bool is_word_of_modules(std::string_view entry) {
 
 std::vector<RecomputeRegion> sequence_gathers(const TrainingGraph& training) {
   std::vector<RecomputeRegion> regions;
+  std::unordered_map<TensorId, std::size_t> region_of;  // of what is gathered
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     const Instruction& op = training.forward[i];
-    if (op.kind == OpKind::kAllGather && op.attrs.partial_gradient) regions.push_back({{i}});
+    if (op.kind == OpKind::kAllGather && op.attrs.partial_gradient) {
+      region_of.emplace(op.writes[0], regions.size());
+      regions.push_back({{i}});
+    } else if (op.kind == OpKind::kQuantize) {
+      const auto gathered = region_of.find(op.reads[0]);
+      if (gathered != region_of.end()) regions[gathered->second].ops.push_back(i);
+    }
   }
   return regions;
 }

@@ -25,7 +25,8 @@ struct RecomputeRegion {
                                        // backward reads what is
 };
 
-/// Gathers of sequence parallelism whose gradients arrive as partial sums.
+/// Gathers of sequence parallelism whose gradients arrive as partial sums. What is cast into 8 bits
+/// of a gathered tensor is cast again, too.
 std::vector<RecomputeRegion> sequence_gathers(const TrainingGraph& training);
 
 /// Layers or sublayers of each stage that could be recomputed, [stage].

@@ -20,9 +20,12 @@ struct Readers {
   bool elsewhere = false;
 };
 
-/// May be W if only W reads what it writes: a product of weight gradients, a gather.
+/// May be W if only W reads what it writes: a product of weight gradients, a gather, what is cast
+/// of it or transposed for such a product.
 bool serves_readers(const Instruction& op) {
-  return op.part == OpPart::kWeightGrad || (op.kind == OpKind::kAllGather && !op.recomputed);
+  const bool moves = op.kind == OpKind::kAllGather || op.kind == OpKind::kQuantize ||
+                     (op.kind == OpKind::kTranspose && op.part == OpPart::kForward);
+  return op.part == OpPart::kWeightGrad || (moves && !op.recomputed);
 }
 
 }  // namespace

@@ -97,6 +97,8 @@ class StepBuilder {
     }
     std::vector<ProgramOp> ops;
     if (!zero.writes.empty()) ops.push_back(std::move(zero));
+    const std::vector<ProgramOp>& more = draft_.before_step[stage];
+    ops.insert(ops.end(), more.begin(), more.end());
     return add_segment(stage, "ZERO", Phase::kPrepare, std::move(ops));
   }
 
@@ -216,6 +218,12 @@ class StepBuilder {
     ProgramOp free;
     free.kind = OpKind::kFree;
     const ValueId norm = norm_[rank];
+    for (std::int32_t stage = 0; stage < draft_.num_stages; ++stage) {
+      if (draft_.forms[stage].rank != rank) continue;
+      const std::vector<ProgramOp>& first = draft_.behind_step[stage];
+      ops.insert(ops.end(), first.begin(), first.end());
+      free_of_step(draft_.before_step[stage], free);
+    }
     for (const std::size_t i : draft_.plan.of_rank[rank]) {
       const Bucket& bucket = draft_.plan.buckets[i];
       const ValueId weights =
@@ -243,6 +251,16 @@ class StepBuilder {
     if (norm != kNoIndex) free.reads.push_back({storage_root(program(), norm), 0});
     if (!free.reads.empty()) ops.push_back(std::move(free));
     return add_segment(rank, "UPDATE", Phase::kUpdate, std::move(ops));
+  }
+
+  /// What ops at the begin of a step have made for it.
+  void free_of_step(const std::vector<ProgramOp>& made_by, ProgramOp& free) const {
+    for (const ProgramOp& op : made_by) {
+      for (const Operand& written : op.writes) {
+        const Value& value = draft_.program.values[written.value];
+        if (value.scope == Scope::kStep && !value.alias) free.reads.push_back(written);
+      }
+    }
   }
 
   ProgramOp optimizer_op(ValueId norm) const {

@@ -1,5 +1,6 @@
 #include "engine/passes/training_graph.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -37,15 +38,23 @@ class TrainingCheck {
  private:
   enum class Written : std::uint8_t { kNever, kLater, kByInput, kByWeight };
 
+  /// Over the microbatches of a step, or from step to step.
+  static bool adds_up(TensorRole role) {
+    return role == TensorRole::kParameterGradient || role == TensorRole::kOfStep ||
+           role == TensorRole::kKept;
+  }
+
   const Tensor& tensor(TensorId id) const { return tensors_[id]; }
-  std::array<const std::vector<Instruction>*, 3> lists() const {
-    return {&training_.forward, &training_.loads, &training_.backward};
+  std::array<const std::vector<Instruction>*, 5> lists() const {
+    return {&training_.before_step, &training_.forward, &training_.loads, &training_.backward,
+            &training_.behind_step};
   }
 
   std::string place(const std::vector<Instruction>& list, const Instruction& op) const {
-    const std::string name = &list == &training_.forward ? "forward"
-                             : &list == &training_.loads ? "loads"
-                                                         : "backward";
+    const std::array<const char*, 5> names = {"before-step", "forward", "loads", "backward",
+                                              "behind-step"};
+    const auto all = lists();
+    const std::string name = names[std::find(all.begin(), all.end(), &list) - all.begin()];
     return name + " instruction " + std::to_string(&op - list.data()) + " " +
            op_name(op.kind, op.part) + ": ";
   }
@@ -63,7 +72,7 @@ class TrainingCheck {
         return "writes parameter '" + tensor(id).name + "'";
     }
     for (const TensorId id : op.accumulates) {
-      if (!tensors_.has(id) || tensor(id).role != TensorRole::kParameterGradient)
+      if (!tensors_.has(id) || !adds_up(tensor(id).role))
         return "adds to what is no parameter's gradient";
     }
     return {};

@@ -34,6 +34,7 @@ struct TrainingGraph {
   std::vector<Instruction> backward;
   std::vector<Instruction>
       loads;  // copies from the host that a piece of the backward needs: passes/offload.h
+  std::vector<Instruction> before_step, behind_step;  // once per step and stage: fp8_products.h
   Indexed<ParameterId, TensorId> parameter_gradient;  // kNoIndex: not trained
   int num_stages = 1;
 };

@@ -15,6 +15,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/indexed.h"
 #include "engine/base/units.h"
+#include "engine/plan/fp8_config.h"
 #include "engine/plan/model_config.h"
 
 namespace trainyard {
@@ -104,7 +105,8 @@ struct TrainingConfig {
   std::int64_t microbatch = 1;
   std::vector<std::int64_t> microbatches =
       {};  // of each, where the study lists them (microbatch_sizes.h); else empty
-  DType precision = DType::kBf16;
+  DType precision = DType::kBf16;  // with fp8 what is not in 8 bits: bf16
+  Fp8Config fp8;
   Optimizer optimizer = Optimizer::kAdamW;
   FlashAttention flash_attention = FlashAttention::kAuto;
   DType grad_dtype = DType::kFp32;  // accumulation and reduction; framework profiles may say other

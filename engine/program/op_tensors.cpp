@@ -94,7 +94,8 @@ bool has_gradient(OpKind kind, const OpAttrs& attrs, std::size_t operand) {
     case OpKind::kSoftmax:
     case OpKind::kCrossEntropy: return operand == 0;
     case OpKind::kCrossEntropyMax:
-    case OpKind::kCrossEntropySum: return false;
+    case OpKind::kCrossEntropySum:
+    case OpKind::kAmax: return false;
     default: return true;
   }
 }
@@ -105,7 +106,9 @@ class OpReader {
   OpReader(const Program& program, const ProgramOp& op)
       : program_(program),
         op_(op),
-        attrs_(program.attrs[op.attrs]) {}
+        attrs_(program.attrs[op.attrs]),
+        reads_(op.reads.begin(),
+               op.reads.end() - static_cast<std::ptrdiff_t>(num_scales(program, op))) {}
 
   OpTensors run() {
     if (op_.kind == OpKind::kSplit && op_.part != OpPart::kForward) {
@@ -125,7 +128,7 @@ class OpReader {
   std::vector<OpTensor>& results() { return out_.results; }
 
   void read_forward() {
-    for (const Operand& read : op_.reads) operands().push_back({value(read), nullptr});
+    for (const Operand& read : reads_) operands().push_back({value(read), nullptr});
     // The loss, a first result, is accumulated.
     for (const auto* written : {&op_.accumulates, &op_.writes}) {
       for (const Operand& one : *written) results().push_back({value(one), nullptr});
@@ -143,7 +146,7 @@ class OpReader {
       return;
     }
     operands().push_back({nullptr, value(op_.writes[0])});
-    for (const Operand& read : op_.reads) results().push_back({nullptr, value(read)});
+    for (const Operand& read : reads_) results().push_back({nullptr, value(read)});
   }
 
   void read_backward() {
@@ -152,19 +155,18 @@ class OpReader {
     results().resize(num_results(op_.kind));
     const bool weights = op_.part == OpPart::kWeightGrad;
     std::size_t next = 0;
-    if (info.gradient_in && next < op_.reads.size())
-      results()[0].gradient = value(op_.reads[next++]);
+    if (info.gradient_in && next < reads_.size()) results()[0].gradient = value(reads_[next++]);
     const unsigned saved = weights ? info.dw_saved_inputs : info.dx_saved_inputs;
     for (std::size_t i = 0; i < operands().size(); ++i) {
-      if ((saved >> i & 1U) == 0 || next >= op_.reads.size()) continue;
-      operands()[i].value = value(op_.reads[next++]);
+      if ((saved >> i & 1U) == 0 || next >= reads_.size()) continue;
+      operands()[i].value = value(reads_[next++]);
       operands()[i].stored = is_stored(*operands()[i].value);
     }
     for (std::size_t i = 0; i < results().size() && !weights; ++i) {
-      if ((info.dx_saved_outputs >> i & 1U) == 0 || next >= op_.reads.size()) continue;
-      results()[i].value = value(op_.reads[next++]);
+      if ((info.dx_saved_outputs >> i & 1U) == 0 || next >= reads_.size()) continue;
+      results()[i].value = value(reads_[next++]);
     }
-    if (next != op_.reads.size()) out_.problem = "reads more than its backward needs";
+    if (next != reads_.size()) out_.problem = "reads more than its backward needs";
     if (is_general(op_.kind)) return give_general_gradient();
     const Operands& of_parameters =
         weights && op_.accumulates.empty() ? op_.writes : op_.accumulates;
@@ -207,8 +209,8 @@ class OpReader {
     };
     for (std::size_t i = 0; i < operands().size(); ++i)
       operands()[i].differentiable = has_gradient(op_.kind, attrs_, i) && !integer(operands()[i]);
-    const bool statistics =
-        op_.kind == OpKind::kCrossEntropyMax || op_.kind == OpKind::kCrossEntropySum;
+    const bool statistics = op_.kind == OpKind::kCrossEntropyMax ||
+                            op_.kind == OpKind::kCrossEntropySum || op_.kind == OpKind::kAmax;
     const std::size_t values = op_.kind == OpKind::kSplit ? results().size() : 1;
     for (std::size_t i = 0; i < results().size(); ++i)
       results()[i].differentiable = !statistics && i < values && !integer(results()[i]);
@@ -217,6 +219,7 @@ class OpReader {
   const Program& program_;
   const ProgramOp& op_;
   const OpAttrs& attrs_;
+  Operands reads_;  // without scales
   OpTensors out_;
 };
 
@@ -224,6 +227,12 @@ class OpReader {
 
 bool is_stored(const Value& value) {
   return value.scope == Scope::kPersistent || value.memory == MemoryClass::kParameter;
+}
+
+std::size_t num_scales(const Program& program, const ProgramOp& op) {
+  const bool casts = op.kind == OpKind::kLinear && op.reads.size() > 3 &&
+                     is_fp8(program.values[op.reads[0].value].dtype);
+  return casts ? 2 : 0;
 }
 
 OpTensors find_op_tensors(const Program& program, const ProgramOp& op) {

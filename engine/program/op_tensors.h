@@ -28,7 +28,10 @@ struct OpTensors {
 /// A parameter, be it always there or gathered; or another value that outlives the step.
 bool is_stored(const Value& value);
 
-/// `op` computes: its kind has an index space.
+/// Scales that follow the operands of a product in 8 bits: of both, or none.
+std::size_t num_scales(const Program& program, const ProgramOp& op);
+
+/// `op` computes: its kind has an index space. Scales are none of its operands.
 OpTensors find_op_tensors(const Program& program, const ProgramOp& op);
 
 }  // namespace trainyard

@@ -43,6 +43,24 @@ Problem find_unlike(const Program& program, const ProgramOp& op) {
   return std::nullopt;
 }
 
+Problem find_quantize_problem(const Program& program, const ProgramOp& op) {
+  if (op.reads.empty() || op.writes.empty()) return "casts nothing";
+  const Value& of = value_of(program, op.reads[0]);
+  const TensorSpec spec = spec_of(program, of);
+  if (spec.partial != 0) return of.name + " is summands";
+  for (const Operand& written : op.writes) {
+    const Value& copy = value_of(program, written);
+    if (is_fp8(copy.dtype) && spec_of(program, copy).dims != spec.dims)
+      return copy.name + " is not split as " + of.name;
+  }
+  return std::nullopt;
+}
+
+Problem find_scales_problem(const Program& program, const ProgramOp& op) {
+  if (op.reads.size() != 1 || op.accumulates.size() != 2) return "reads 1 value and adds to 2";
+  return whole_problem(program, op.reads[0]);
+}
+
 bool adds_alike(const Program& program, const ProgramOp& op) {
   if (op.writes.size() + op.accumulates.size() != 1) return false;
   const Operand& added = op.writes.empty() ? op.accumulates[0] : op.writes[0];

@@ -13,6 +13,11 @@ namespace trainyard {
 /// accumulated.
 std::optional<std::string> find_unlike(const Program& program, const ProgramOp& op);
 
+/// Copies in 8 bits lie as what they are made of; how their scales lie, the kernel knows.
+std::optional<std::string> find_quantize_problem(const Program& program, const ProgramOp& op);
+/// The new scales of delayed scaling come from amaxes of all ranks.
+std::optional<std::string> find_scales_problem(const Program& program, const ProgramOp& op);
+
 /// Whether gradients are added that all lie alike, in dims of whichever parts.
 bool adds_alike(const Program& program, const ProgramOp& op);
 

@@ -266,6 +266,11 @@ class SpecChecks {
       case OpKind::kAverage:
       case OpKind::kCorrectAdamW:
       case OpKind::kCorrectSgd: return find_update_problem(program_, op);
+      case OpKind::kUpdateScales: return find_scales_problem(program_, op);
+      case OpKind::kQuantize: return find_quantize_problem(program_, op);
+      case OpKind::kTranspose:
+        if (program_.attrs[op.attrs].heads == 0) return find_unlike(program_, op);
+        break;
       case OpKind::kCast:
       case OpKind::kCopy:
       case OpKind::kDeviceCopy:

@@ -76,7 +76,9 @@ bool is_whole_tensor(const Piece& piece) {
   return piece.extent == piece.shape && is_whole_rectangle(piece);
 }
 
-bool is_storable(DType type) { return type != DType::kTf32 && type != DType::kFp8; }
+bool is_storable(DType type) {
+  return type != DType::kTf32 && type != DType::kFp8 && type != DType::kE8m0 && !is_fp8(type);
+}
 
 std::string find_problem(const Piece& piece) {
   constexpr std::int64_t kMaxElements = std::int64_t{1} << 55;  // bytes fit in 63 bits

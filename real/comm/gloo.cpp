@@ -13,6 +13,13 @@ namespace trainyard {
 
 namespace {
 
+/// Types of 8 bits, which Gloo does not know, as what is moved of them.
+at::Tensor as_bytes(const at::Tensor& tensor) {
+  const at::ScalarType type = tensor.scalar_type();
+  const bool known = type != at::kFloat8_e4m3fn && type != at::kFloat8_e5m2;
+  return known ? tensor : tensor.view(at::kByte);
+}
+
 class GlooCommunicator final : public Communicator {
  public:
   GlooCommunicator(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, std::string name,
@@ -31,8 +38,7 @@ class GlooCommunicator final : public Communicator {
   }
   void all_gather(const at::Tensor& part, at::Tensor& whole) override {
     run("all_gather", [&] {
-      at::Tensor in = part, out = whole.view({-1});
-      at::Tensor flat = in.view({-1});
+      at::Tensor out = as_bytes(whole.view({-1})), flat = as_bytes(part.view({-1}));
       return group_->_allgather_base(out, flat);
     });
   }

@@ -25,7 +25,9 @@ ncclDataType_t to_nccl(at::ScalarType type) {
     case at::kBFloat16: return ncclBfloat16;
     case at::kLong: return ncclInt64;
     case at::kInt: return ncclInt32;
-    case at::kByte: return ncclUint8;
+    case at::kByte:
+    case at::kFloat8_e4m3fn:
+    case at::kFloat8_e5m2: return ncclUint8;  // which are gathered, never added up
     default: bug("no such type is communicated");
   }
 }

@@ -87,6 +87,17 @@ void RankExecutor::initialise(const Study& study) {
                   at::zeros(shape_of(value),
                             at::TensorOptions(to_torch(value.dtype)).device(device_.where())));
   }
+  // The history of delayed scaling and its scales.
+  for (const IssuedOp& issued : plan_.order().ops) {
+    const ProgramOp& op = *plan_of(issued).op;
+    if (op.kind != OpKind::kUpdateScales) continue;
+    for (const Operand& operand : op.accumulates) {
+      const Value& value = plan_.program().values[operand.value];
+      values_.adopt(operand.value, 0,
+                    at::zeros(shape_of(value),
+                              at::TensorOptions(to_torch(value.dtype)).device(device_.where())));
+    }
+  }
   for (const BucketState& bucket : plan_.buckets()) {
     const auto make = [&](ValueId id) {
       const Value& value = plan_.program().values[id];

@@ -40,7 +40,10 @@ at::ScalarType to_torch(DType type) {
     case DType::kTf32: return at::kFloat;
     case DType::kFp16: return at::kHalf;
     case DType::kBf16: return at::kBFloat16;
-    case DType::kFp8: return at::kFloat8_e4m3fn;
+    case DType::kFp8:
+    case DType::kE4m3: return at::kFloat8_e4m3fn;
+    case DType::kE5m2: return at::kFloat8_e5m2;
+    case DType::kE8m0: return at::kFloat8_e8m0fnu;
     case DType::kInt64: return at::kLong;
     case DType::kInt32: return at::kInt;
     case DType::kUint8: return at::kByte;
@@ -124,6 +127,9 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kZero: return {.forward = zero};
       case kCast:
       case kDeviceCopy: return {.forward = cast};
+      case kAmax: return {.forward = amax};
+      case kQuantize: return {.forward = quantize};
+      case kUpdateScales: return {.forward = update_scales};
       case kSumSquares: return {.forward = sum_squares};
       case kAdamW: return {.forward = adamw};
       case kSgd: return {.forward = sgd};

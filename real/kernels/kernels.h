@@ -14,6 +14,11 @@ void linear_dw(KernelCall& call);
 void add_bias(KernelCall& call);
 void add_bias_dw(KernelCall& call);
 
+// fp8.cpp: products in 8 bits are linear's, these make their operands
+void amax(KernelCall& call);
+void quantize(KernelCall& call);
+void update_scales(KernelCall& call);
+
 // embedding.cpp
 void embedding(KernelCall& call);
 void embedding_dw(KernelCall& call);

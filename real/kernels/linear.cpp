@@ -1,4 +1,5 @@
 // GEMMs with weights: x [.., K], w [N, K], b [N] -> x w^T + b [.., N].
+#include "real/kernels/fp8.h"
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -15,6 +16,7 @@ void add_bias_gradient(const at::Tensor& dy, at::Tensor& gradient) {
 }  // namespace
 
 void linear(KernelCall& call) {
+  if (is_fp8_product(call)) return fp8_linear(call);
   const at::Tensor x = rows_of(call.read(0));
   const at::Tensor w = call.read(1).t();
   at::Tensor y = call.out(0);
@@ -29,6 +31,7 @@ void linear(KernelCall& call) {
 }
 
 void linear_dx(KernelCall& call) {
+  if (is_fp8_product(call)) return fp8_linear_dx(call);
   const at::Tensor dy = rows_of(call.read(0));
   at::Tensor dx = call.out(0);
   at::Tensor flat = dx.view({-1, dx.size(-1)});
@@ -37,6 +40,7 @@ void linear_dx(KernelCall& call) {
 }
 
 void linear_dw(KernelCall& call) {
+  if (is_fp8_product(call)) return fp8_linear_dw(call);
   const at::Tensor dy = rows_of(call.read(0));
   const at::Tensor x = rows_of(call.read(1));
   at::Tensor& gradient = call.accumulates[0];

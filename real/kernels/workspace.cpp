@@ -18,12 +18,35 @@ using std::int64_t;
 /// Numbers that an operator wraps as tensors.
 constexpr int64_t kScalars = 64;
 
+/// Both operands in fp32 and, where rows or blocks have scales, these for each element, while they
+/// are spread over rows and then over columns; the product in fp32, and in the gradient's type.
+int64_t fp8_product(const OpSizes& s) {
+  const bool whole = s.reads.back().shape.size() == 1;
+  const int64_t operands = s.reads[0].elements() + s.reads[1].elements();
+  const OperandSize& out = s.writes.empty() ? s.accumulates[0] : s.writes[0];
+  return 4 * (operands * (whole ? 1 : 4) + 2 * out.elements()) + 8 * kScalars;
+}
+
+/// x in fp32, scaled and within bounds; of blocks their padded absolutes and scales too.
+int64_t quantize(const OpSizes& s) {
+  const OperandSize& x = s.reads[0];
+  const int64_t all = 4 * x.elements(), edge = 4 * 128 * (x.rows() + x.last() + 128);
+  const int64_t of_blocks = s.reads.size() > 1 ? 0 : 4 * (all + edge);
+  return 5 * all + of_blocks + x.bytes() + 8 * kScalars;
+}
+
+int64_t update_scales(const OpSizes& s) {  // the largest of each column and where it is
+  return 64 * s.reads[0].elements() + 8 * kScalars;
+}
+
 int64_t linear(const OpSizes& s) {  // [M, K] x [K, N]; the bias is broadcast into the result
   const OperandSize& x = s.reads[0];
+  if (is_fp8(x.type)) return fp8_product(s);
   return product_scratch(x.type, x.rows(), s.writes[0].last(), x.last(), false, s.threads);
 }
 
 int64_t linear_dx(const OpSizes& s) {  // [M, N] x [N, K]
+  if (is_fp8(s.reads[0].type)) return fp8_product(s);
   const OperandSize& dy = s.reads[0];
   return product_scratch(dy.type, dy.rows(), s.writes[0].last(), dy.last(), false, s.threads);
 }
@@ -37,6 +60,7 @@ int64_t bias_sum(const OpSizes& s) {
 }
 
 int64_t linear_dw(const OpSizes& s) {  // [N, M] x [M, K], added in place where the types are equal
+  if (is_fp8(s.reads[0].type)) return fp8_product(s);
   const OperandSize& dy = s.reads[0];
   const OperandSize& x = s.reads[1];
   const int64_t sum = s.accumulates.size() > 1 ? bias_sum(s) : 0;
@@ -215,6 +239,9 @@ int64_t of_forward(OpKind kind, const OpSizes& s) {
   switch (kind) {
     case kLoad: return load(s);
     case kLinear: return linear(s);
+    case kAmax: return s.reads[0].bytes();
+    case kQuantize: return quantize(s);
+    case kUpdateScales: return update_scales(s);
     case kEmbedding: return embedding(s);
     case kLayerNorm: return layer_norm(s);
     case kRmsNorm: return rms_norm(s);

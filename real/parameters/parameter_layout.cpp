@@ -31,6 +31,7 @@ class BucketReader {
     std::vector<BucketState> out;
     for (const ValueId v : program_.values.keys()) {
       const Value& value = program_.values[v];
+      // So are gathered weights and casts of weights, which live for a while.
       const bool root = value.memory == MemoryClass::kParameter &&
                         value.scope == Scope::kPersistent && !value.alias;
       if (root && used_[v]) out.push_back(read(v));

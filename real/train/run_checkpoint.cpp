@@ -10,6 +10,7 @@
 #include "real/checkpoint/checkpoint_writer.h"
 #include "real/checkpoint/training_state.h"
 #include "real/parameters/rank_coordinates.h"
+#include "real/train/scale_states.h"
 
 namespace trainyard {
 
@@ -87,7 +88,23 @@ std::vector<Written> pieces_to_write(RankTrainer& trainer) {
       }
     }
   }
+  if (has_first_scale_states(executor)) {
+    for (const ScaleState& state : scale_states(executor))
+      out.push_back({whole_tensor(state.name, DType::kFp32, state.shape), state.elements});
+  }
   return out;
+}
+
+/// Those that the checkpoint has: one of another precision has none, and scales begin as ever.
+void load_scale_states(const Checkpoint& checkpoint, RankExecutor& executor) {
+  for (const ScaleState& state : scale_states(executor)) {
+    if (!checkpoint.tensors().contains(state.name)) continue;
+    const at::Tensor elements = at::empty(state.shape, at::TensorOptions(at::kFloat));
+    checkpoint.read(whole_tensor(state.name, DType::kFp32, state.shape),
+                    {static_cast<std::byte*>(elements.mutable_data_ptr()),
+                     static_cast<std::size_t>(elements.nbytes())});
+    state.elements.copy_(elements);
+  }
 }
 
 /// Reads all elements of weights that lie in `part`.
@@ -188,6 +205,7 @@ void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer) {
       if (!part.prefix.empty()) fill(part, bucket, read);
     }
   }
+  load_scale_states(checkpoint, executor);
   const TrainingState state = read_training_state(info, checkpoint.path() + "/" + kIndexName,
                                                   {info.step, trainer.loss_scale().value(), 0});
   trainer.resume_at(info.step, state.updates);

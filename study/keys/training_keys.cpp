@@ -21,6 +21,26 @@ constexpr std::array<std::string_view, 1> kDynamicWords = {"dynamic"};
 
 }  // namespace
 
+const KeyTable& precision_keys() {
+  static const KeyTable keys = {
+      {.name = "type",
+       .forms = {WordForm{kPrecisionWords, {}, "precision"}},
+       .help = "of weights and activations; tf32: fp32 that tensor cores multiply as TF32; fp8: "
+               "bf16, and products of linear layers in 8 bits"},
+      {.name = "recipe",
+       .forms = {WordForm{kFp8RecipeWords, {}, "recipe"}},
+       .help =
+           "what shares a scale: a tensor, a tensor by the steps before, a row, 128 elements, 32",
+       .fallback = "the framework's",
+       .matters = "fp8"},
+      {.name = "gather",
+       .forms = {WordForm{kFp8GatherWords, {}, "type of gathers"}},
+       .help = "what all-gathers in front of FP8 products carry",
+       .fallback = "the framework's",
+       .matters = "fp8"}};
+  return keys;
+}
+
 const KeyTable& learning_rate_keys() {
   static const KeyTable keys = {{.name = "peak",
                                  .forms = {NumberForm{0, kRateBelow}},
@@ -52,9 +72,11 @@ const KeyTable& training_keys() {
        .fallback = "1",
        .aliases = {"mbs"}},
       {.name = "precision",
-       .forms = {WordForm{kPrecisionWords, kPlannedPrecisions, "precision"}},
-       .help = "of weights and activations; tf32: fp32 that tensor cores multiply as TF32",
-       .field = of_training<&T::precision>()},
+       .forms = {WordForm{kPrecisionWords, {}, "precision"},
+                 MapForm{precision_keys, "precision and how FP8 is scaled", {"type"}}},
+       .help = "of weights and activations; tf32: fp32 that tensor cores multiply as TF32; fp8: "
+               "products of linear layers in 8 bits, the rest in bf16",
+       .fallback = "bf16"},
       {.name = "optimizer",
        .forms = {WordForm{kOptimizerWords}},
        .help = "update rule",
@@ -64,7 +86,7 @@ const KeyTable& training_keys() {
        .help = "auto: where the kernels support it",
        .fallback = "auto"},
       {.name = "grad_dtype",
-       .forms = {WordForm{kGradientWords, kPlannedPrecisions, "precision"}},
+       .forms = {WordForm{kGradientWords, {}, "precision"}},
        .help = "of accumulated and reduced gradients",
        .field = of_training<&T::grad_dtype>(),
        .fallback = "the framework's, else fp32; fp64 with precision fp64"},

@@ -48,11 +48,13 @@ def moved(model, initial, names):
     return result
 
 
-def train(folder, study, rule, dtype):
+def train(folder, study, rule, dtype, prepare=None):
+    """`prepare`, if any, changes the model that computes, and returns what follows every step."""
     master = load_model(f"{folder}/theirs", torch.float32).eval()  # no dropout
     model = load_model(f"{folder}/theirs", torch.float32).eval()
     for parameter in model.parameters():  # and not the angles of rotary embeddings
         parameter.data = parameter.data.to(dtype)
+    behind_step = prepare(model) if prepare else lambda: None
     pairs = list(zip(model.parameters(), master.parameters()))
     initial = {name: p.detach().double().clone()
                for name, p in master.named_parameters(remove_duplicate=False)}
@@ -79,6 +81,7 @@ def train(folder, study, rule, dtype):
         norm = torch.nn.utils.clip_grad_norm_(master.parameters(), rule["clip_norm"] or float("inf"))
         scaler.step(optimizer)
         scaler.update()
+        behind_step()
         schedule.step()
         for parameter, wide in pairs:
             parameter.data.copy_(wide.data)
@@ -87,11 +90,11 @@ def train(folder, study, rule, dtype):
     return {"losses": losses, "gradient_norms": norms, "loss_scales": scales, "moved": moved(master, initial, study["names"])}
 
 
-def write(path, kind, trainings):
+def write(path, kind, trainings, script="train_16_bit.py"):
     with open(path, "w") as out:
         out.write(json.dumps({
             "source": f"{kind} of transformers {tf.__version__}, torch "
-                      f"{torch.__version__.split('+')[0]}; by tests/oracle/train_16_bit.py"}, indent=1)[:-2])
+                      f"{torch.__version__.split('+')[0]}; by tests/oracle/{script}"}, indent=1)[:-2])
         for name, result in trainings.items():
             out.write(f',\n "{name}": {{\n')
             for key in ("losses", "gradient_norms", "loss_scales"):

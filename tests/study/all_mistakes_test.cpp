@@ -24,7 +24,7 @@ TEST_CASE("all mistakes are said at once, in the order of the file") {
             "takes: context, d2d_buffer, data, expert, fsdp, pipeline, placement, scatter_gather, "
             "sequence_parallel, tensor, tensor_method, tensor_overlap, virtual_stages, zero",
             "study.yaml:4:41: training.precision: unknown precision 'bf17' (did you mean bf16?); "
-            "this version has fp32, tf32, fp16, bf16 and fp64"});
+            "this version has fp32, tf32, fp16, bf16, fp8 and fp64"});
 }
 
 TEST_CASE("all that is wrong within a link is said at once") {

@@ -152,6 +152,17 @@ TEST_CASE("an A100 has the rates and the memory of its datasheet") {
   CHECK(unsupported(a100, DType::kFp8).has_value());
 }
 
+TEST_CASE("products in either type of 8 bits have a device's FP8 rate, and a CPU's those of fp32") {
+  const HardwareProfile h100 = device("h100-sxm-80g");
+  CHECK(h100.peak.at(product_type(h100, DType::kE4m3)) == 1979e12);
+  CHECK(product_type(h100, DType::kE5m2) == DType::kFp8);
+  CHECK(product_type(h100, DType::kBf16) == DType::kBf16);
+  CHECK(unsupported(h100, DType::kE5m2) == std::nullopt);
+  const HardwareProfile cpu = device("cpu");
+  CHECK(product_type(cpu, DType::kE4m3) == DType::kFp32);
+  CHECK(unsupported(cpu, DType::kFp8) == std::nullopt);
+}
+
 TEST_CASE("a V100 multiplies fp16 but not bf16") {
   const HardwareProfile v100 = device("v100-sxm-32g");
   CHECK(unsupported(v100, DType::kFp16) == std::nullopt);

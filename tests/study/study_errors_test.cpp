@@ -63,9 +63,6 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
       set("parallel.tensor_overlap=some") ==
       "--set parallel.tensor_overlap=some: parallel.tensor_overlap: unknown tensor_overlap 'some'; "
       "this version has none, block and across-blocks");
-  CHECK(set("training.precision=fp8") ==
-        "--set training.precision=fp8: training.precision: precision 'fp8' is not in this version, "
-        "which has fp32, tf32, fp16, bf16 and fp64");
   CHECK(
       set("training.cpu_offload=true") ==
       "--set training.cpu_offload=true: training.cpu_offload: offloading to the CPU is not in this "

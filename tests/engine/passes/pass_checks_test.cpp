@@ -41,7 +41,11 @@ const std::vector<std::string> kStudies = {
         "parallel: {pipeline: 2, virtual_stages: 2, data: 2}\ntraining: {global_batch: 16}\n"
         "schedule: dualpipe-v\nrecompute: full\noffload: {activations: true}\n",
     // Layers are gathered, their gradients reduced in each microbatch.
-    kModel + "parallel: {data: 8, zero: 3}\ntraining: {global_batch: 16}\n"};
+    kModel + "parallel: {data: 8, zero: 3}\ntraining: {global_batch: 16}\n",
+    // In 8 bits.
+    "model: {family: gpt, layers: 8, hidden: 64, heads: 4, vocab: 128, seq_len: 32}\n"
+    "cluster: {gpu: h100-sxm-80g, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
+    "parallel: {tensor: 2, data: 2}\ntraining: {global_batch: 16, precision: fp8}\n"};
 
 using BreakResult = std::function<void(PassResult)>;
 
@@ -124,8 +128,8 @@ TEST_CASE("a broken result is blamed on the pass that made it, whichever that is
     }
   }
   CHECK(tried == std::set<std::string>{"schedule", "kernels", "shard", "halves", "partition",
-                                       "overlap", "differentiate", "recompute", "split", "offload",
-                                       "instantiate", "buffers", "pairs", "host_waits", "units",
+                                       "overlap", "differentiate", "fp8", "recompute", "split",
+                                       "offload", "instantiate", "buffers", "pairs", "host_waits", "units",
                                        "step", "post_validation", "lower", "verify"});
 }
 

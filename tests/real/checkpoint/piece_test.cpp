@@ -50,6 +50,7 @@ TEST_CASE("a piece lies within its tensor") {
   CHECK(find_problem(range(part({0, 0}, {2, 2}), 3, 2)) ==
         "w: range 3:2 is not one of the 4 elements of its rectangle");
   CHECK(find_problem(whole_tensor("w", DType::kFp8, {2})) == "w: fp8 cannot be stored");
+  CHECK(find_problem(whole_tensor("w", DType::kE4m3, {2})) == "w: e4m3 cannot be stored");
   CHECK(find_problem(whole_tensor("w", DType::kFp32, {1LL << 40, 1LL << 40})) ==
         "w: shape [1099511627776, 1099511627776] is too large");
 }

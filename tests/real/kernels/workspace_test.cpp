@@ -257,6 +257,24 @@ TEST_CASE("nor does an op of a shard") {
   }
 }
 
+TEST_CASE("nor do casts into 8 bits and products of what was cast") {
+  for (const std::string recipe : {"tensorwise", "delayed", "rowwise", "blockwise-128", "mx"}) {
+    std::set<std::string> kinds;
+    for (const std::size_t model : {0, 1}) {
+      for (const int threads : {1, 2}) {
+        CAPTURE(recipe, model, threads);
+        const std::string training =
+            "precision: {type: fp8, recipe: " + recipe + "}, dropout: 0, optimizer: sgd";
+        for (const auto& [name, use] : uses_of(kModels[model], training, {}, threads))
+          kinds.insert(name);
+      }
+    }
+    CHECK(kinds.contains("quantize"));
+    CHECK(kinds.contains("amax") == (recipe == "tensorwise"));
+    CHECK(kinds.contains("update_scales") == (recipe == "delayed"));
+  }
+}
+
 TEST_CASE("nor does the correction of an update that was made before the norm was known") {
   const std::string model =
       "{family: gpt, layers: 2, hidden: 192, heads: 4, vocab: 1000, seq_len: 96}";

@@ -45,6 +45,29 @@ TEST_CASE("a resumed run in 16-bit types goes on to the bit, with the masters th
   }
 }
 
+TEST_CASE("a resumed run in FP8 goes on to the bit, with the history that its scales come from") {
+  const std::string text =
+      parity_study("gpt", "precision: {type: fp8, recipe: delayed}, " + kSchedule);
+  for (const Sets& sets :
+       {Sets{}, Sets{"cluster.ranks=4", "parallel.tensor=2", "parallel.pipeline=2"}}) {
+    CAPTURE(sets);
+    check_resumed(text, sets);
+  }
+}
+
+TEST_CASE("scales of a step are those of one rank, wherever the run goes on") {
+  const std::string text =
+      parity_study("gpt", "precision: {type: fp8, recipe: delayed}, dropout: 0, lr: {peak: 1e-3}");
+  const LoopbackRun whole = run_loopback(text, {}, {.steps = 4});
+  const ScratchFolder folder;
+  const LoopbackRun resumed =
+      run_resumed(text, {"cluster.ranks=4", "parallel.tensor=2", "parallel.pipeline=2"}, {},
+                  folder / "checkpoints", 2, 0, 4);
+  // A scale that begins anew is 1, and the first cast by it far off.
+  for (std::size_t step = 2; step < 4; ++step)
+    CHECK(resumed.losses[step] == Approx(whole.losses[step]).epsilon(2e-3));
+}
+
 TEST_CASE(
     "a run whose loss was scaled down goes on with that scale and with its number of updates") {
   // A sample of two tokens has one gradient of 65536 / 2 (p - 1) or so for each logit: a few of the

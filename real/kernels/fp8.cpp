@@ -1,0 +1,173 @@
+// Products in 8 bits, emulated: operands are cast to fp32, multiplied there, and scaled. So their
+// numbers are those of FP8 on whatever device, and their times are not. A scale is what a copy's
+// numbers are to be multiplied by; one that is 0 has not been found yet and stands for 1.
+#include "real/kernels/fp8.h"
+
+#include <cmath>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr double kLeastAmax = 1e-12;  // torchao's EPS: of a tensor of zeros
+
+bool is_8_bit(at::ScalarType type) {
+  return type == at::kFloat8_e4m3fn || type == at::kFloat8_e5m2;
+}
+
+double largest(at::ScalarType type) { return type == at::kFloat8_e5m2 ? 57344 : 448; }
+
+at::Tensor rows_of(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
+
+at::Tensor known(const at::Tensor& scale) { return scale.masked_fill(scale.eq(0), 1); }
+
+std::int64_t block_of(std::int32_t said, std::int64_t extent) { return said == 0 ? extent : said; }
+
+/// The block of a dim of which a scale has `count`: all, one, or a power of 2.
+std::int64_t block_for(std::int64_t extent, std::int64_t count) {
+  if (count == 1) return extent;
+  std::int64_t block = 1;
+  while ((extent + block - 1) / block > count) block *= 2;
+  return block;
+}
+
+/// [row blocks, column blocks] -> an element of [rows, columns] each.
+at::Tensor spread(const at::Tensor& of_blocks, std::int64_t rows, std::int64_t columns,
+                  std::int64_t row_block, std::int64_t column_block) {
+  return of_blocks.repeat_interleave(row_block, 0)
+      .narrow(0, 0, rows)
+      .repeat_interleave(column_block, 1)
+      .narrow(1, 0, columns);
+}
+
+/// The largest |x| of each block; x [rows, columns].
+at::Tensor amax_of_blocks(const at::Tensor& x, std::int64_t row_block, std::int64_t column_block) {
+  const std::int64_t rows = (x.size(0) + row_block - 1) / row_block,
+                     columns = (x.size(1) + column_block - 1) / column_block;
+  const at::Tensor padded = at::constant_pad_nd(
+      x.abs(), {0, columns * column_block - x.size(1), 0, rows * row_block - x.size(0)});
+  return padded.view({rows, row_block, columns, column_block}).amax({1, 3});
+}
+
+/// The largest power of 2 that is not above x.
+at::Tensor power_of_2_below(const at::Tensor& x) {
+  const at::Tensor exponent = std::get<1>(at::frexp(x));
+  return at::ldexp(at::ones_like(x), exponent - 1);
+}
+
+/// What blocks are multiplied by before they are cast. Powers of 2, so that scaling is exact
+/// (torchao's rowwise and Transformer Engine's blockwise recipes); e8m0: that of OCP Microscaling
+/// 1.0, section 6.3, 2^8 over the largest power of 2 in the block.
+at::Tensor multipliers(const at::Tensor& amax, at::ScalarType type, bool e8m0) {
+  const at::Tensor some = amax.clamp_min(kLeastAmax);
+  constexpr double kLargestPower = 256;  // of e4m3
+  if (e8m0) return kLargestPower / power_of_2_below(some);
+  return power_of_2_below(largest(type) / some);
+}
+
+at::Tensor cast_to(const at::Tensor& scaled, at::ScalarType type) {
+  return scaled.clamp(-largest(type), largest(type)).to(type);
+}
+
+struct Operand2d {
+  at::Tensor values;  // fp32, as cast
+  at::Tensor scale;   // of all of them; undefined: values are scaled
+};
+
+Operand2d operand(const at::Tensor& copy, const at::Tensor& scale) {
+  Operand2d out{rows_of(copy).to(at::kFloat), {}};
+  if (scale.dim() == 1) {
+    out.scale = known(scale);
+    return out;
+  }
+  const std::int64_t rows = out.values.size(0), columns = out.values.size(1);
+  out.values.mul_(spread(scale.to(at::kFloat), rows, columns, block_for(rows, scale.size(0)),
+                         block_for(columns, scale.size(1))));
+  return out;
+}
+
+at::Tensor product(const at::Tensor& a, const at::Tensor& b, const Operand2d& of_a,
+                   const Operand2d& of_b) {
+  at::Tensor out = at::mm(a, b);
+  if (of_a.scale.defined()) out.mul_(of_a.scale * of_b.scale);
+  return out;
+}
+
+Operand2d left(const KernelCall& call) {
+  return operand(call.read(0), call.read(call.reads.size() - 2));
+}
+Operand2d right(const KernelCall& call) {
+  return operand(call.read(1), call.read(call.reads.size() - 1));
+}
+
+}  // namespace
+
+bool is_fp8_product(const KernelCall& call) { return is_8_bit(call.read(0).scalar_type()); }
+
+void fp8_linear(KernelCall& call) {
+  const Operand2d x = left(call), w = right(call);
+  at::Tensor y = product(x.values, w.values.t(), x, w);
+  if (call.attrs->has_bias) y.add_(call.read(2));
+  call.out(0).copy_(y.view(call.out(0).sizes()));
+}
+
+void fp8_linear_dx(KernelCall& call) {
+  const Operand2d dy = left(call), w = right(call);
+  call.out(0).copy_(product(dy.values, w.values, dy, w).view(call.out(0).sizes()));
+}
+
+void fp8_linear_dw(KernelCall& call) {
+  const Operand2d dy = left(call), x = right(call);
+  call.give(product(dy.values.t(), x.values, dy, x));
+}
+
+void amax(KernelCall& call) {
+  call.set(0, call.read(0).abs().amax().to(call.write_types[0]).view({1}));
+}
+
+void quantize(KernelCall& call) {
+  const at::ScalarType type = call.write_types[0];
+  const at::Tensor x = rows_of(call.read(0)).to(at::kFloat);
+  const bool delayed = !call.accumulates.empty();
+  const bool whole = call.reads.size() > 1;
+  at::Tensor multiplier;
+  at::Tensor scaled;
+  bool e8m0 = false;
+  for (const at::ScalarType written : call.write_types) e8m0 |= written == at::kFloat8_e8m0fnu;
+  if (delayed) {
+    call.accumulates[0].copy_(at::maximum(call.accumulates[0], x.abs().amax()));
+    multiplier = known(call.read(1)).reciprocal();
+    scaled = x.mul(multiplier);
+  } else if (whole) {
+    const at::Tensor amax = call.read(1).to(at::kDouble).clamp_min(kLeastAmax);
+    multiplier = (largest(type) / amax).to(at::kFloat);
+    scaled = x.mul(multiplier);
+  } else {
+    const std::int64_t row_block = block_of(call.attrs->window.height, x.size(0)),
+                       column_block = block_of(call.attrs->window.width, x.size(1));
+    multiplier = multipliers(amax_of_blocks(x, row_block, column_block), type, e8m0);
+    scaled = x.mul(spread(multiplier, x.size(0), x.size(1), row_block, column_block));
+  }
+  const at::Tensor copy = cast_to(scaled, type);
+  for (std::size_t i = 0; i < call.writes.size(); ++i) {
+    // Which lie in another layout on a GPU lie here as others.
+    if (is_8_bit(call.write_types[i])) {
+      call.out(i).copy_(copy.view(call.out(i).sizes()));
+    } else {
+      call.set(i, multiplier.reciprocal().to(call.write_types[i]));
+    }
+  }
+}
+
+void update_scales(KernelCall& call) {
+  const at::Tensor& history = call.accumulates[0];
+  at::Tensor& scales = call.accumulates[1];
+  history.select(0, call.state->step % history.size(0)).copy_(call.read(0));
+  const at::Tensor amax = std::get<0>(history.max(0));
+  const at::Tensor usable = amax.gt(0).logical_and(amax.isfinite());
+  scales.copy_(at::where(usable, amax / double{call.attrs->high}, scales));
+}
+
+}  // namespace trainyard

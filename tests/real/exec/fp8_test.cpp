@@ -1,0 +1,119 @@
+// Training in 8 bits on several ranks: the scale of a whole tensor is that of one rank, so that the
+// same numbers are cast, and losses are the same as near as bf16 holds what leads there.
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/real/fp8_casts.h"
+#include "tests/real/layouts.h"
+#include "tests/real/loopback_run.h"
+
+namespace trainyard {
+
+namespace {
+
+std::string study(const std::string& family, const std::string& recipe,
+                  const std::string& gather = "bf16") {
+  const std::string text =
+      parity_study(family, "precision: {type: fp8, recipe: " + recipe + ", gather: " + gather +
+                               "}, dropout: 0, lr: {peak: 1e-3}");
+  const auto ffn = text.find("ffn: 48");  // of which two ranks have no multiples of 16
+  return ffn == std::string::npos ? text : std::string(text).replace(ffn, 7, "ffn: 64");
+}
+
+void check_near(const LoopbackRun& one, const LoopbackRun& many, double tolerance) {
+  REQUIRE(one.losses.size() == many.losses.size());
+  for (std::size_t step = 0; step < one.losses.size(); ++step) {
+    CAPTURE(step);
+    CHECK(many.losses[step] == Approx(one.losses[step]).epsilon(tolerance));
+  }
+}
+
+/// Layouts whose microbatches have the sequences that one rank's have: all 8 of a step.
+const std::vector<Sets> kLayouts = {
+    {"cluster.ranks=2", "parallel.data=2", "training.microbatch=4"},
+    {"cluster.ranks=2", "parallel.tensor=2", "training.microbatch=8"},
+    {"cluster.ranks=4", "parallel.tensor=2", "parallel.data=2", "training.microbatch=4",
+     "parallel.sequence_parallel=true", "parallel.zero=1"}};
+
+}  // namespace
+
+TEST_CASE("ranks that have parts of a tensor cast by the scale that one rank has") {
+  const std::string yaml = study("gpt", "tensorwise");
+  // What the first layer's qkv reads comes from embedding and norm, row by row: no layout rounds
+  // it otherwise. And weights, of which a rank has some rows or columns.
+  for (const std::string name :
+       {"decoder.layers.0.norm_1.", "decoder.layers.0.attention.qkv.weight",
+        "decoder.layers.0.mlp.fc2.weight"}) {
+    const std::set<float> of_one = scales_of_run(yaml, {"training.microbatch=8"}, name);
+    REQUIRE(of_one.size() == 1);
+    for (const Sets& layout : kLayouts) {
+      CAPTURE(name, layout);
+      CHECK(scales_of_run(yaml, layout, name) == of_one);
+    }
+  }
+}
+
+TEST_CASE("losses in FP8 are those of one rank") {
+  // In fp32 where bf16 would be, so that no rounding but that of the casts is large.
+  LoopbackOptions options{.steps = 2};
+  options.plant = [](Program& program) {
+    for (Value& value : program.values)
+      value.dtype = value.dtype == DType::kBf16 ? DType::kFp32 : value.dtype;
+  };
+  for (const std::string recipe : {"tensorwise", "delayed"}) {
+    for (const std::string family : {"gpt", "llama"}) {
+      const std::string yaml = study(family, recipe);
+      const LoopbackRun one = run_loopback(yaml, {"training.microbatch=8"}, options);
+      for (const Sets& layout : kLayouts) {
+        CAPTURE(recipe, family, layout);
+        const LoopbackRun many = run_loopback(yaml, layout, options);
+        CHECK(many.losses[0] == Approx(one.losses[0]).epsilon(1e-6));
+        CHECK(many.gradient_norms[0] == Approx(one.gradient_norms[0]).epsilon(1e-4));
+        check_near(one, many, 2e-4);
+      }
+    }
+  }
+}
+
+TEST_CASE("layouts train alike in FP8 under every recipe") {
+  for (const std::string recipe : {"tensorwise", "delayed", "rowwise", "blockwise-128", "mx"}) {
+    for (const std::string family : {"gpt", "llama"}) {
+      CAPTURE(recipe, family);
+      const std::string yaml = study(family, recipe);
+      const LoopbackRun one = run_loopback(yaml, {}, {.steps = 10});
+      check_near(one,
+                 run_loopback(yaml, {"cluster.ranks=4", "parallel.tensor=2", "parallel.pipeline=2"},
+                              {.steps = 10}),
+                 2e-3);
+    }
+  }
+}
+
+TEST_CASE("gathers of 8 bits change no number") {
+  const Sets layout = {"cluster.ranks=4", "parallel.tensor=2", "parallel.data=2",
+                       "parallel.sequence_parallel=true", "parallel.zero=1"};
+  for (const std::string recipe : {"tensorwise", "delayed"}) {
+    CAPTURE(recipe);
+    const LoopbackRun wide = run_loopback(study("llama", recipe), layout, {.steps = 4});
+    const LoopbackRun narrow = run_loopback(study("llama", recipe, "fp8"), layout, {.steps = 4});
+    CHECK(wide.losses == narrow.losses);
+    CHECK(wide.masters == narrow.masters);
+  }
+}
+
+TEST_CASE("recomputation and Gloo change no number of FP8") {
+  const std::string yaml = study("llama", "tensorwise");
+  const LoopbackRun kept = run_loopback(yaml, {}, {.steps = 3});
+  const LoopbackRun again = run_loopback(yaml, {"recompute=full"}, {.steps = 3});
+  CHECK(kept.losses == again.losses);
+  CHECK(kept.masters == again.masters);
+  const Sets layout = {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true",
+                       "training.precision={type: fp8, gather: fp8}"};
+  const LoopbackRun memory = run_loopback(yaml, layout, {.steps = 2});
+  const LoopbackRun gloo = run_loopback(yaml, layout, {.steps = 2, .over_gloo = true});
+  CHECK(memory.losses == gloo.losses);
+}
+
+}  // namespace trainyard
