@@ -248,12 +248,13 @@ class UnitGathering {
     std::vector<const UnitUse*> gathered, freed;  // freed: of those, by this segment
     for (const UnitUse& use : uses) {
       if (use.gathers.empty()) continue;
-      const auto ahead = static_cast<std::size_t>(zero_.prefetch);
-      const auto limit = static_cast<std::size_t>(zero_.gathers_in_flight);
       gathered.push_back(&use);
-      Place at = gathered.size() > ahead ? gathered[gathered.size() - 1 - ahead]->first : 0;
+      Place at = std::ssize(gathered) > zero_.prefetch
+                     ? (gathered.end() - 1 - zero_.prefetch)[0]->first
+                     : 0;
       if (!use.frees.empty()) {
-        if (freed.size() >= limit) at = std::max(at, freed[freed.size() - limit]->end);
+        if (std::ssize(freed) >= zero_.gathers_in_flight)
+          at = std::max(at, (freed.end() - zero_.gathers_in_flight)[0]->end);
         freed.push_back(&use);
       }
       ProgramOp free;  // once the gather has ended, for which the unit waits

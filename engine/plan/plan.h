@@ -73,7 +73,7 @@ struct ParallelConfig {
       0;  // of a rank, for pipeline transfers between devices (passes/transfer_routes.h); 0: none
   /// Ranks that have the same parameters, and add up their gradients.
   std::int64_t gradient_ranks() const { return std::int64_t{data} * context.degree; }
-  /// Of these, how many divide what ZeRO divides; HSDP has several such groups.
+  /// Those of them that divide what ZeRO divides; HSDP has several such groups.
   int shards() const { return static_cast<int>(gradient_ranks()) / zero.replicate; }
   int replicas_at(std::int32_t pipeline_rank) const {
     return replicas.empty() ? data : replicas[pipeline_rank];

@@ -127,10 +127,12 @@ TEST_CASE("a broken result is blamed on the pass that made it, whichever that is
       CHECK_THAT(words, Catch::Contains("trainyard bug: after pass " + pass + ": "));
     }
   }
-  CHECK(tried == std::set<std::string>{"schedule", "kernels", "shard", "halves", "partition",
-                                       "overlap", "differentiate", "fp8", "recompute", "split",
-                                       "offload", "instantiate", "buffers", "pairs", "host_waits", "units",
-                                       "step", "post_validation", "lower", "verify"});
+  CHECK(tried ==
+        std::set<std::string>{"schedule",  "kernels",         "shard",         "halves",
+                              "partition", "overlap",         "differentiate", "fp8",
+                              "recompute", "split",           "offload",       "instantiate",
+                              "buffers",   "pairs",           "host_waits",    "units",
+                              "step",      "post_validation", "lower",         "verify"});
 }
 
 TEST_CASE("what the cheap check does not see is found at the end, or behind the pass with verify") {

@@ -27,13 +27,18 @@ class RandomLayout {
       tensor_ = pick({1, 1, 2, 4});
       pipeline_ = pick({1, 1, 2, 4});
       data_ = pick({1, 2, 2, 4, 8});
-    } while (tensor_ * pipeline_ * data_ < 2 || tensor_ * pipeline_ * data_ > 8);
-    Sets sets = {"cluster.ranks=" + std::to_string(tensor_ * pipeline_ * data_),
+      context_ = pick({1, 1, 1, 2});
+    } while (num_ranks() < 2 || num_ranks() > 8);
+    Sets sets = {"cluster.ranks=" + std::to_string(num_ranks()),
                  "parallel.tensor=" + std::to_string(tensor_),
                  "parallel.pipeline=" + std::to_string(pipeline_),
                  "parallel.data=" + std::to_string(data_), "training.microbatch=1"};
-    if (tensor_ > 1 && below(2) == 0) sets.push_back("parallel.sequence_parallel=true");
-    if (data_ > 1) sets.push_back("parallel.zero=" + zero());
+    // Sequences of 8 tokens have 2 pieces for each context rank.
+    if (tensor_ > 1 && tensor_ * context_ <= 4 && below(2) == 0)
+      sets.push_back("parallel.sequence_parallel=true");
+    if (context_ > 1)
+      sets.push_back("parallel.context={degree: 2, method: " + word({"ring", "all-gather"}) + "}");
+    if (data_ * context_ > 1) sets.push_back("parallel.zero=" + zero());
     if (pipeline_ > 1) add_schedule(sets);
     const std::string recompute = word({"none", "full", "selective", "full"});
     sets.push_back("recompute=" + recompute);
@@ -53,10 +58,12 @@ class RandomLayout {
   int pick(const std::vector<int>& numbers) { return one_of(numbers); }
   std::string word(const std::vector<std::string>& words) { return one_of(words); }
 
+  int num_ranks() const { return tensor_ * pipeline_ * data_ * context_; }
+
   std::string zero() {
     const int stage = pick({0, 1, 2, 2, 3, 3, 3, 3});
     std::string text = "{stage: " + std::to_string(stage);
-    if (stage > 0 && data_ > 2 && below(2) == 0) text += ", replicate: 2";
+    if (stage > 0 && data_ > 1 && data_ * context_ > 2 && below(2) == 0) text += ", replicate: 2";
     if (stage > 1) text += word({"", ", reduce: last", ", reduce: each"});
     if (stage > 2) {
       text += word({"", ", prefetch: 0", ", prefetch: 2, gathers_in_flight: 3"});
@@ -75,7 +82,7 @@ class RandomLayout {
   }
 
   std::mt19937_64 random_;
-  int tensor_ = 1, pipeline_ = 1, data_ = 1;
+  int tensor_ = 1, pipeline_ = 1, data_ = 1, context_ = 1;
 };
 
 void check_seeds(std::uint64_t first, std::uint64_t end, const LoopbackOptions& options) {

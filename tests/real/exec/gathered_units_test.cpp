@@ -17,6 +17,9 @@ const std::string kSgd =
 // Clipped, so that a norm that counts something twice or not at all shows in the weights.
 const std::string kAdamW = "precision: fp64, dropout: 0.1, clip_norm: 0.01, lr: {peak: 0.01}";
 
+const std::string kAdamWNoDropout =
+    "precision: fp64, dropout: 0, clip_norm: 0.01, lr: {peak: 0.01}";
+
 std::string zero(const std::string& keys) { return "parallel.zero={" + keys + "}"; }
 Sets of(const Sets& layout, const std::string& keys) { return joined(layout, {zero(keys)}); }
 
@@ -117,6 +120,35 @@ TEST_CASE("gathered parameters train in 16 bits as shards of the state alone do"
       for (std::size_t step = 1; step < 3; ++step)
         CHECK(run.losses[step] == Approx(state.losses[step]).epsilon(2e-3));
     }
+  }
+}
+
+TEST_CASE("gathered weights are cast into 8 bits as whole ones are") {
+  // The first step has the same weights, casts and microbatches: what differs is the order of sums.
+  for (const std::string recipe : {"tensorwise", "delayed", "rowwise"}) {
+    const std::string text = parity_study(
+        "gpt", "precision: {type: fp8, recipe: " + recipe + "}, dropout: 0, lr: {peak: 0.01}");
+    const LoopbackRun state = run_loopback(text, of(kTwo, "stage: 1"), {.steps = 3});
+    for (const Sets& layout :
+         {of(kTwo, "stage: 3"), joined(of(kTwo, "stage: 3"), {"recompute=full"})}) {
+      CAPTURE(recipe, layout);
+      const LoopbackRun run = run_loopback(text, layout, {.steps = 3});
+      CHECK(run.losses[0] == Approx(state.losses[0]).epsilon(1e-6));
+      CHECK(run.gradient_norms[0] == Approx(state.gradient_norms[0]).epsilon(4e-3));
+      for (std::size_t step = 1; step < 3; ++step)
+        CHECK(run.losses[step] == Approx(state.losses[step]).epsilon(5e-3));
+    }
+  }
+}
+
+TEST_CASE("ranks that share sequences divide parameters, too") {
+  const std::string training = kAdamWNoDropout;
+  const LoopbackRun one = run_loopback(parity_study("llama", training), {}, {.steps = 2});
+  const Sets shared = {"cluster.ranks=4", "parallel.data=2", "parallel.context=2"};
+  for (const std::string keys : {"stage: 1", "stage: 2", "stage: 3", "stage: 3, replicate: 2"}) {
+    CAPTURE(keys);
+    check_same(one, run_loopback(parity_study("llama", training), of(shared, keys), {.steps = 2}),
+               kFp64);
   }
 }
 
