@@ -38,7 +38,7 @@ Validation validated(const std::string& text, const PredictOptions& options, int
 TEST_CASE("a case is predicted as a study is, and a broken one is listed with its place") {
   const Validation v =
       validated(case_text("works", "  parallel: {tensor: 2, pipeline: 2, data: 4}\n") +
-                    case_text("context", "  parallel: {tensor: 2, context: 2}\n") + "- 7\n" +
+                    case_text("expert", "  parallel: {tensor: 2, expert: 2}\n") + "- 7\n" +
                     case_text("typo", "  parallel: {tensr: 2}\n") +
                     case_text("uneven", "  parallel: {tensor: 1, pipeline: 16}\n"),
                 {}, 2);
@@ -55,7 +55,7 @@ TEST_CASE("a case is predicted as a study is, and a broken one is listed with it
   CHECK(works.warnings ==
         std::vector<std::string>{
             "cluster.inter_gbit_per_s_per_node is not given: 800 is taken, 100 per GPU"});
-  CHECK(v.outcomes[1].prediction.reason.find("context parallelism") != std::string::npos);
+  CHECK(v.outcomes[1].prediction.reason.find("expert parallelism") != std::string::npos);
   CHECK(v.outcomes[1].prediction.skipped.find("cases.yaml:") != std::string::npos);
   CHECK(v.outcomes[2].prediction.skipped.find("expected a case") != std::string::npos);
   CHECK(v.outcomes[3].prediction.skipped.find("unknown key") != std::string::npos);
