@@ -122,6 +122,14 @@ class UnitGathering {
   }
 
   bool is_read(std::size_t bucket, Phase phase) const { return read_in_.contains({bucket, phase}); }
+  /// Whether no piece of a microbatch reads it behind this phase: a forward's embedding has none.
+  bool is_read_last(std::size_t bucket, Phase phase) const {
+    if (is_read(bucket, Phase::kBackwardWeight))
+      return phase == Phase::kBackward || phase == Phase::kBackwardWeight;
+    if (is_read(bucket, Phase::kBackward) || is_read(bucket, Phase::kBackwardInput))
+      return phase == Phase::kBackward || phase == Phase::kBackwardInput;
+    return phase == (is_read(bucket, Phase::kRecompute) ? Phase::kRecompute : Phase::kForward);
+  }
   bool is_added(std::size_t bucket, Phase phase) const {
     return added_in_.contains({bucket, phase});
   }
@@ -153,10 +161,8 @@ class UnitGathering {
   UnitUse settled(UnitUse use, Phase phase) const {
     for (const std::size_t bucket : use.gathers) {
       const Scope scope = draft_.program.values[buckets()[bucket].parameter].scope;
-      const Phase last =
-          is_read(bucket, Phase::kBackwardWeight) ? Phase::kBackwardWeight : Phase::kBackwardInput;
-      const bool ends = scope == Scope::kLocal || (scope == Scope::kMicrobatch &&
-                                                   (phase == Phase::kBackward || phase == last));
+      const bool ends =
+          scope == Scope::kLocal || (scope == Scope::kMicrobatch && is_read_last(bucket, phase));
       if (ends) use.frees.push_back(bucket);
     }
     std::erase_if(use.gathers, [&](std::size_t bucket) {

@@ -202,6 +202,19 @@ TEST_CASE("in a pipeline what stays is gathered once a step") {
                "0F") == Events{"layer 0", "layer 1"});
 }
 
+TEST_CASE("what no backward reads is freed behind the forward") {
+  // One microbatch of 8: what stays is the microbatch's. The first stage reads its embeddings in
+  // the forward alone; b3 is of the table that the last stage shares, b2 of positions.
+  const Program program = compiled_program(
+      prepare_text(study("tensor: 1, pipeline: 2, data: 4, zero: {stage: 3, reduce: last}",
+                         "partition: {method: uniform, uneven: true}\n"),
+                   {"training.microbatch=8"}));
+  REQUIRE_FALSE(find_violation(program));
+  const Events forward = events(program, "0F");
+  CHECK(std::count(forward.begin(), forward.end(), "free b2") == 1);
+  CHECK(std::count(forward.begin(), forward.end(), "free b3") == 1);
+}
+
 TEST_CASE("modules that patterns match are units") {
   const Program program =
       compiled("tensor: 1, pipeline: 1, data: 4, zero: {stage: 3, units: ['*.mlp', '*.layers.2']}");

@@ -45,6 +45,7 @@ const std::vector<Sets> kLayouts = {
     of(kFour, "stage: 2, reduce: last"),
     of(kTwo, "stage: 3, reduce: last, reshard_after_forward: false"),
     of(kPipeline, "stage: 3"),
+    joined(of(kPipeline, "stage: 3, reduce: last"), {"training.microbatch=4"}),
     of(kPipeline, "stage: 2"),
     of(kPipeline, "stage: 2, reduce: each"),
     joined(of(kPipeline, "stage: 3, reshard_after_forward: false"), {"schedule=gpipe"}),
