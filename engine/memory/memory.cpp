@@ -51,6 +51,7 @@ class MemoryCounter {
       bytes_.push_back(
           activation ? std::llround(static_cast<double>(bytes) * fixed.activation_factor) : bytes);
     }
+    find_gathered();
     for (const Segment& segment : program.segments) profiles_.push_back(profile(segment));
   }
 
@@ -174,7 +175,20 @@ class MemoryCounter {
     return p;
   }
 
-  /// Parameters of the arena, alive within a segment beside those that were when it began.
+  /// Casts of weights are parameters for a while, too, and nobody gathers them.
+  void find_gathered() {
+    gathered_.assign(program_.values.size(), false);
+    for (const Segment& segment : program_.segments) {
+      for (const ProgramOp& op : segment.ops) {
+        if (op.kind != OpKind::kAllGather) continue;
+        const ValueId root = root_[op.writes[0].value];
+        const Value& v = value(root);
+        if (v.memory == MemoryClass::kParameter && in_arena(v)) gathered_[root] = true;
+      }
+    }
+  }
+
+  /// Gathered parameters alive within a segment beside those that were when it began.
   class GatheredParameters {
    public:
     explicit GatheredParameters(const MemoryCounter& of) : of_(of) {}
@@ -198,10 +212,7 @@ class MemoryCounter {
     const GatheredBytes& now() const { return now_; }
 
    private:
-    bool is_gathered(ValueId root) const {
-      const Value& v = of_.value(root);
-      return v.memory == MemoryClass::kParameter && of_.in_arena(v);
-    }
+    bool is_gathered(ValueId root) const { return of_.gathered_[root]; }
     const MemoryCounter& of_;
     GatheredBytes now_;
     std::vector<ValueId> unread_;
@@ -273,6 +284,7 @@ class MemoryCounter {
   const FixedMemory& fixed_;
   Indexed<ValueId, ValueId> root_;  // its storage
   Indexed<ValueId, Bytes> bytes_;
+  Indexed<ValueId, bool> gathered_;  // of storage roots: parameters that are there for a while
   std::array<Indexed<ValueId, SegmentId>, 2>
       touched_by_;  // [slot], of storage roots: the segment that last touched it
   Indexed<SegmentId, Profile> profiles_;

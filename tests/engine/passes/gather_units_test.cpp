@@ -186,6 +186,17 @@ TEST_CASE("memory holds shards, the unit that computes and those on their way") 
   CHECK(one_ahead.gradients <= 4 * (kAll / 4 + 2 * kLayer + kLayer / 4 + kRoot) + 8);
 }
 
+TEST_CASE("casts of weights that are always there are not gathered") {
+  const Program program = compiled_program(
+      prepare_text("model: {family: gpt, layers: 3, hidden: 32, heads: 4, vocab: 64, seq_len: 8}\n"
+                   "cluster: {preset: dgx-h100, nodes: 1}\nparallel: {data: 4, zero: 1}\n"
+                   "training: {global_batch: 32, dropout: 0, precision: fp8}\n"));
+  const MemoryPeak peak = memory_peaks(program, {})[0];
+  // bf16 weights, and their casts of a byte or two: more than the weights alone.
+  CHECK(peak.parameters > 2 * kAll);
+  CHECK(peak.gathered_parameters == 0);
+}
+
 TEST_CASE("in a pipeline what stays is gathered once a step") {
   const std::string uneven = "partition: {method: uniform, uneven: true}\n";
   const Program program = compiled("tensor: 1, pipeline: 2, data: 4, zero: 3", uneven);
