@@ -153,8 +153,8 @@ class BucketValues {
     Value& part = program_.values[bucket.gradient_part];
     part.name = name + ".grad_part";
     TensorSpec spec = sum_spec(bucket);
-    for (const AxisId axis : program_.groups[replicate_group_].axes)
-      set_state(spec, axis, AxisState::kPartial);
+    spec.partial =
+        static_cast<AxisSet>(spec.partial | set_of(program_.groups[replicate_group_].axes));
     part.spec = add_spec(program_, spec);
     sum.alias = Alias{bucket.gradient_part, 0, kNoIndex};
     bucket.gradient_sum = add_value(std::move(sum));

@@ -1,7 +1,6 @@
 #include "engine/passes/gather_units.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -28,10 +27,13 @@ struct UnitUse {
   std::vector<std::size_t> reduces;
 };
 
-/// What is put between the ops of a segment.
-struct Insertions {
-  explicit Insertions(std::size_t ops) : at(ops + 1) {}
-  std::vector<std::vector<ProgramOp>> at;  // [place]
+/// What is put between the ops of a segment, by place.
+using Insertions = std::vector<std::vector<ProgramOp>>;
+
+/// The bucket in whose parameters or gradients a value lies, where segments gather or reduce those.
+struct InBucket {
+  std::size_t bucket = 0;
+  enum class As : std::uint8_t { kNeither, kParameter, kGradient } as = As::kNeither;
 };
 
 class UnitGathering {
@@ -41,13 +43,8 @@ class UnitGathering {
         zero_(parallel.zero),
         shards_(shard_group(draft.program, parallel)),
         replicas_(replicate_group(draft.program, parallel)) {
-    const Program& program = draft.program;
-    for (std::size_t i = 0; i < buckets().size(); ++i) {
-      const Bucket& bucket = buckets()[i];
-      for (const ValueId value : {bucket.parameter, bucket.gradient, bucket.cast_shard})
-        if (value != kNoIndex) bucket_of_[value] = i;
-    }
-    for (const Segment& segment : program.segments) {
+    find_buckets();
+    for (const Segment& segment : draft.program.segments) {
       if (!computes(segment)) continue;
       for (const ProgramOp& op : segment.ops) {
         for_buckets(op, [&](std::size_t bucket, bool adds) {
@@ -67,6 +64,18 @@ class UnitGathering {
  private:
   std::vector<Bucket>& buckets() const { return draft_.plan.buckets; }
 
+  void find_buckets() {
+    const Program& program = draft_.program;
+    in_bucket_.resize(program.values.size());
+    for (std::size_t i = 0; i < buckets().size(); ++i) {
+      const Bucket& bucket = buckets()[i];
+      if (bucket.is_gathered()) in_bucket_[bucket.parameter] = {i, InBucket::As::kParameter};
+      if (bucket.reduced_each) in_bucket_[bucket.gradient] = {i, InBucket::As::kGradient};
+    }
+    for (const ValueId id : program.values.keys())
+      in_bucket_[id] = in_bucket_[storage_root(program, id)];
+  }
+
   /// Whether every backward is the call behind its forward: else several microbatches are between
   /// the two at once.
   bool backward_at_once() const {
@@ -78,18 +87,18 @@ class UnitGathering {
   void set_scopes() {
     const Scope kept = backward_at_once() ? Scope::kMicrobatch : Scope::kStep;
     const Scope added = any_splits(draft_.forms) ? Scope::kMicrobatch : Scope::kLocal;
-    for (const ValueId id : draft_.program.values.keys()) {
-      const ValueId root = storage_root(draft_.program, id);
-      const auto found = bucket_of_.find(root);
-      if (found == bucket_of_.end()) continue;
-      const Bucket& bucket = buckets()[found->second];
-      Scope& scope = draft_.program.values[id].scope;
-      if (root == bucket.gradient) {
-        if (bucket.reduced_each) scope = added;
-      } else if (bucket.is_gathered()) {
-        const bool passes = root == bucket.cast_shard && kept != Scope::kStep;
-        scope = bucket.kept && !passes ? kept : Scope::kLocal;
-      }
+    auto& values = draft_.program.values;
+    for (const ValueId id : values.keys()) {
+      const auto& [bucket, as] = in_bucket_[id];
+      if (as == InBucket::As::kGradient) values[id].scope = added;
+      if (as == InBucket::As::kParameter)
+        values[id].scope = buckets()[bucket].kept ? kept : Scope::kLocal;
+    }
+    for (const Bucket& bucket : buckets()) {
+      if (bucket.cast_shard == kNoIndex) continue;
+      // It goes once what is gathered of it is there, or with the step.
+      const bool stays = bucket.kept && kept == Scope::kStep;
+      values[bucket.cast_shard].scope = stays ? Scope::kStep : Scope::kLocal;
     }
   }
 
@@ -104,12 +113,8 @@ class UnitGathering {
     if (op.kind == OpKind::kFree) return;
     for (const auto* operands : {&op.reads, &op.writes, &op.accumulates}) {
       for (const Operand& operand : *operands) {
-        const ValueId root = storage_root(draft_.program, operand.value);
-        const auto found = bucket_of_.find(root);
-        if (found == bucket_of_.end()) continue;
-        const Bucket& bucket = buckets()[found->second];
-        const bool adds = root == bucket.gradient;
-        if (adds ? bucket.reduced_each : bucket.is_gathered()) visit(found->second, adds);
+        const auto& [bucket, as] = in_bucket_[operand.value];
+        if (as != InBucket::As::kNeither) visit(bucket, as == InBucket::As::kGradient);
       }
     }
   }
@@ -184,15 +189,15 @@ class UnitGathering {
   void rewrite(Segment& segment) {
     const std::vector<UnitUse> uses = find_uses(segment);
     if (uses.empty()) return;
-    Insertions in(segment.ops.size());
+    Insertions in(segment.ops.size() + 1);
     put_ends(uses, in);
     put_gathers(uses, in);
     for (const UnitUse& use : uses) {
-      for (const auto& [bucket, first] : use.zeroes) in.at[first].push_back(zero_op(bucket));
+      for (const auto& [bucket, first] : use.zeroes) in[first].push_back(zero_op(bucket));
     }
     std::vector<ProgramOp> ops;
     for (Place k = 0; k <= segment.ops.size(); ++k) {
-      std::move(in.at[k].begin(), in.at[k].end(), std::back_inserter(ops));
+      std::move(in[k].begin(), in[k].end(), std::back_inserter(ops));
       if (k < segment.ops.size()) ops.push_back(std::move(segment.ops[k]));
     }
     segment.ops = std::move(ops);
@@ -205,7 +210,7 @@ class UnitGathering {
                      [](const UnitUse& a, const UnitUse& b) { return a.end < b.end; });
     std::vector<std::size_t> on_their_way;
     for (const UnitUse& use : uses) {
-      std::vector<ProgramOp>& out = in.at[use.end];
+      std::vector<ProgramOp>& out = in[use.end];
       ProgramOp free;
       free.kind = OpKind::kFree;
       for (const std::size_t bucket : use.frees)
@@ -216,7 +221,7 @@ class UnitGathering {
       for (const std::size_t bucket : use.reduces) put_reduction(buckets()[bucket], out);
       on_their_way = use.reduces;
     }
-    put_sums(on_their_way, in.at.back());
+    put_sums(on_their_way, in.back());
   }
 
   void put_sums(const std::vector<std::size_t>& of, std::vector<ProgramOp>& out) const {
@@ -268,17 +273,17 @@ class UnitGathering {
       for (const std::size_t i : use.gathers) {
         const Bucket& bucket = buckets()[i];
         for (ProgramOp& op : gather_ops(bucket, shards_))
-          in.at[std::min(at, use.first)].push_back(std::move(op));
+          in[std::min(at, use.first)].push_back(std::move(op));
         if (bucket.cast_shard != kNoIndex) free.reads.push_back({bucket.cast_shard, 0});
       }
-      if (!free.reads.empty()) in.at[use.first].push_back(std::move(free));
+      if (!free.reads.empty()) in[use.first].push_back(std::move(free));
     }
   }
 
   ProgramDraft& draft_;
   const ZeroConfig& zero_;
   GroupId shards_, replicas_;
-  std::map<ValueId, std::size_t> bucket_of_;  // by the storages of its parameters and gradients
+  Indexed<ValueId, InBucket> in_bucket_;
   std::set<std::pair<std::size_t, Phase>> read_in_, added_in_;
 };
 

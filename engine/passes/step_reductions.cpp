@@ -103,8 +103,7 @@ ValueId StepReductions::over_replicas(Bucket& bucket, ValueId gradient, const st
       collective_op(kind, scatter ? shards_ : kDataGroup, StreamId::kDp, gradient, sum)};
   if (grouped) {
     TensorSpec spec = spec_of(program(), value);
-    for (const AxisId axis : program().groups[replicas_].axes)
-      set_state(spec, axis, AxisState::kPartial);
+    spec.partial = static_cast<AxisSet>(spec.partial | set_of(program().groups[replicas_].axes));
     value.spec = add_spec(program(), spec);
     const ValueId all = in_bucket(bucket, sum, ".dp_sum", replicas_, true);
     ops.push_back(collective_op(OpKind::kAllReduce, replicas_, StreamId::kDp, sum, all));
