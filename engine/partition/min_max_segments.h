@@ -13,7 +13,7 @@ struct Segments {
 
 /// c(k, i) = min over j of max(c(k-1, j), costs[j] + ... + costs[i-1]), the first such j. At most
 /// as many segments as there are costs. Karakus et al. (arXiv:2111.05972), algorithm 2.
-/// O(num_segments n^2).
+/// Costs are >= 0. O(num_segments n log n).
 Segments min_max_segments(const std::vector<double>& costs, std::size_t num_segments);
 
 }  // namespace trainyard
