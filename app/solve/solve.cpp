@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "app/solve/partition_problems.h"
 #include "engine/base/user_text.h"
 #include "engine/schedule/schedule_names.h"
 
@@ -48,7 +49,7 @@ std::string keys_text(const SolveProblem& problem) {
 }  // namespace
 
 const std::vector<SolveProblem>& solve_problems() {
-  static const std::vector<SolveProblem> kProblems = {
+  static const std::vector<SolveProblem> kOthers = {
       {"schedule", "", "a pipeline schedule: order, times, idle time, activations",
        "schedule         {schedules}\n"
        "ranks            pipeline ranks\n"
@@ -152,6 +153,11 @@ const std::vector<SolveProblem>& solve_problems() {
        "problem: propagate\nop: permute\ndims: [0, 2, 1, 3]\nmesh: [2, 2]\nshape: [8, 16, 64, "
        "64]\ninput: \"R,S0,R,S1\"\n",
        solve_propagate}};
+  static const std::vector<SolveProblem> kProblems = [] {
+    std::vector<SolveProblem> all = kOthers;
+    all.insert(all.end(), partition_problems().begin(), partition_problems().end());
+    return all;
+  }();
   return kProblems;
 }
 
@@ -204,9 +210,13 @@ std::string solve_text(const Json& answer) {
   };
   std::string text;
   for (const auto& [key, value] : answer.items()) {
-    const bool nested = value.is_array() && !value.empty() && value.front().is_array();
-    text += key + ":" + (nested ? "" : " " + flat(value)) + "\n";
-    if (!nested) continue;
+    const bool lines = value.is_array() && !value.empty() && value.front().is_structured();
+    text += key + ":" + (lines || value.is_object() ? "" : " " + flat(value)) + "\n";
+    if (value.is_object()) {
+      for (const auto& [name, entry] : value.items())
+        text += "  " + name + ": " + flat(entry) + "\n";
+    }
+    if (!lines) continue;
     for (std::size_t i = 0; i < value.size(); ++i)
       text += "  " + std::to_string(i) + ": " + flat(value[i]) + "\n";
   }

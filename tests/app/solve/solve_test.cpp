@@ -165,7 +165,8 @@ TEST_CASE("what is wrong with a problem is said at its place") {
   CHECK(problem_of("{problem: zigzag}") ==
         "p.yaml:1:11: problem: no problem is called 'zigzag'; this version has schedule, lower, "
         "subpipelined-tp, d-hondt, segment, batch-split, stage-recompute, checkpoint-groups, "
-        "reshard, op-strategies and propagate");
+        "reshard, op-strategies, propagate, smp-partition, rannc-stages, rannc-blocks, rannc, "
+        "graph-shard, autopipe and placement");
   CHECK(problem_of("{ranks: 2}") == "p.yaml:1:1: missing required key 'problem'");
   CHECK(problem_of("{problem: d-hondt, devices: 2, costs: [1, -1]}") ==
         "p.yaml:1:43: costs[1]: expected at least 0, got -1");
