@@ -52,6 +52,18 @@ std::string recompute_text(const PassLog& log, const RecomputeConfig& recompute,
   return text;
 }
 
+/// "layers 3 to 5", "layers 3 (from decoder.layers.3.mlp) to 5 (in part)".
+std::string layers_text(const PassLog& log, std::size_t stage) {
+  const std::string& at = log.begins_at[stage];
+  const bool last = stage + 1 == log.begins_at.size();
+  const bool in_part = !last && !log.begins_at[stage + 1].empty();
+  const std::int64_t end = log.first_layer[stage + 1] - (in_part ? 0 : 1);
+  if (log.first_layer[stage] > end) return at.empty() ? "no layer" : "from " + at;
+  return "layers " + std::to_string(log.first_layer[stage]) +
+         (at.empty() ? "" : " (from " + at + ")") + " to " + std::to_string(end) +
+         (in_part ? " (in part)" : "");
+}
+
 std::string partition_text(const PassLog& log, const RecomputeConfig& recompute) {
   std::string text = "partition\n";
   const std::size_t stages = log.first_layer.size() - 1;
@@ -59,10 +71,7 @@ std::string partition_text(const PassLog& log, const RecomputeConfig& recompute)
     text += "  stage " + std::to_string(s) + " on pipeline rank " +
             std::to_string(log.schedule.rank_of(static_cast<int>(s))) + ": ";
     if (s == 0) text += "embedding, ";
-    text += "layers " + std::to_string(log.first_layer[s]) + " to " +
-            std::to_string(log.first_layer[s + 1] - 1);
-    if (log.first_layer[s] == log.first_layer[s + 1])
-      text.replace(text.rfind("layers"), std::string::npos, "no layer");
+    text += layers_text(log, s);
     if (s + 1 == stages) text += ", head and loss";
     text += recompute_text(log, recompute, s) + '\n';
   }
@@ -171,6 +180,9 @@ int run_compile(const StudyOptions& options) {
     out["program_digest"] = digest;
     out["num_ranks"] = program.mesh.num_ranks();
     out["first_layer"] = log.first_layer;
+    if (std::any_of(log.begins_at.begin(), log.begins_at.end(),
+                    [](const std::string& at) { return !at.empty(); }))
+      out["begins_at"] = log.begins_at;
     out["kept"] = log.kept;
     out["schedule"] = nlohmann::ordered_json::array();
     for (const auto& actions : log.schedule.actions) {

@@ -105,7 +105,14 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
              {"uniform", "the same number of layers on every stage"},
              {"{method: uniform, ends: layers}", "embedding and head count as a layer each"},
              {"{method: uniform, uneven: true}", "layers rounded up, the rest on the last stage"},
-             {"[12, 24, ...]", "the first layer of every stage but stage 0"}};
+             {"uniform-floor", "layers rounded down, and one more on the first stages"},
+             {"cost", "the slowest stage is as fast as can be"},
+             {"{method: cost, between: ops}", "the same, where stages may begin within a layer"},
+             {"parameters", "the stage with most parameters has as few as can be"},
+             {"autopipe", "Merak's: subgraphs of like parameters, put into stages of like time"},
+             {"search", "the step takes as little as can be found, within the memory"},
+             {"[12, decoder.layers.24.mlp, ...]",
+              "the layer, module or tensor at which every stage but stage 0 begins"}};
        }},
       {"tensor_overlap",
        [] {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "app/choose_partition.h"
 #include "engine/exec/analytic_executor.h"
 #include "engine/exec/costs.h"
 #include "engine/memory/memory.h"
@@ -19,9 +20,8 @@ namespace trainyard {
 
 namespace {
 
-std::optional<EvaluatedStep> evaluate_schedule(const Prepared& prepared,
+std::optional<EvaluatedStep> evaluate_schedule(const Prepared& prepared, Study study,
                                                const ScheduleConfig& schedule, bool with_times) {
-  Study study = prepared.study;
   study.schedule = schedule;
   PassLog log;
   const auto compiled = compile(prepared.model, study, prepared.software, log);
@@ -41,8 +41,7 @@ std::optional<EvaluatedStep> evaluate_schedule(const Prepared& prepared,
   return step;
 }
 
-std::optional<EvaluatedShare> evaluate_share(const Prepared& prepared, double first) {
-  Study study = prepared.study;
+std::optional<EvaluatedShare> evaluate_share(const Prepared& prepared, Study study, double first) {
   study.recompute.first = first;
   PassLog log;
   const auto compiled = compile(prepared.model, study, prepared.software, log);
@@ -56,14 +55,17 @@ std::optional<EvaluatedShare> evaluate_share(const Prepared& prepared, double fi
                         largest->total};
 }
 
-void choose_recompute(Prepared& prepared) {
-  Study& study = prepared.study;
+Bytes capacity_of(const Prepared& prepared) {
+  return prepared.hardware.memory_capacity - prepared.hardware.memory_reserved;
+}
+
+/// `study`: prepared.study, or it with other cuts.
+void choose_recompute(const Prepared& prepared, Study& study) {
   if (study.recompute.method != RecomputeConfig::Method::kStageAware || study.recompute.first)
     return;
   const ShareChoice choice =
-      search_recompute([&](double first) { return evaluate_share(prepared, first); },
-                       prepared.hardware.memory_capacity - prepared.hardware.memory_reserved,
-                       study.schedule.method == "scp");
+      search_recompute([&](double first) { return evaluate_share(prepared, study, first); },
+                       capacity_of(prepared), study.schedule.method == "scp");
   study.recompute.first = choice.first;
   study.origins["recompute.first"] = derived_origin(choice.reason);
 }
@@ -75,15 +77,40 @@ std::string rows_or_fail(const Study& study, std::variant<std::string, Infeasibl
   return std::get<std::string>(std::move(rows));
 }
 
-void choose_schedule(Prepared& prepared) {
-  Study& study = prepared.study;
+void choose_schedule(const Prepared& prepared, Study& study) {
   if (!is_searched_schedule(study.schedule.method) || !study.schedule.rows.empty()) return;
   study.schedule.rows = rows_or_fail(
       study, search_schedule(study, [&](const ScheduleConfig& schedule, bool with_times) {
-        return evaluate_schedule(prepared, schedule, with_times);
+        return evaluate_schedule(prepared, study, schedule, with_times);
       }));
   study.origins["schedule.rows"] =
       derived_origin("searched for the durations of these stages on these devices");
+}
+
+/// The step that the study would have with these cuts, all that it leaves to cost chosen for them.
+std::optional<EvaluatedCuts> evaluate_cuts(const Prepared& prepared,
+                                           const std::vector<StageCut>& cuts) {
+  Study study = prepared.study;
+  study.partition.method = "cuts";
+  study.partition.cuts = cuts;
+  choose_recompute(prepared, study);
+  choose_schedule(prepared, study);
+  PassLog log;
+  const auto compiled = compile(prepared.model, study, prepared.software, log);
+  const auto* program = std::get_if<Program>(&compiled);
+  if (program == nullptr) return std::nullopt;
+  SourceLog sources;
+  const Costs costs =
+      make_costs(*program, prepared.hardware, prepared.software, study.cluster, sources);
+  RunOptions options;
+  options.record_rows = false;
+  const std::array<Job, 1> jobs = {Job{program, 0}};
+  EvaluatedCuts out;
+  out.period = AnalyticExecutor().run(jobs, costs, options).period;
+  for (const MemoryPeak& peak :
+       memory_peaks(*program, fixed_memory(prepared.software, study.training.precision)))
+    out.excess = std::max(out.excess, peak.total - capacity_of(prepared));
+  return out;
 }
 
 }  // namespace
@@ -93,8 +120,10 @@ std::string rows_of_durations(const Study& study, const ScheduleSettings& durati
 }
 
 void resolve_by_cost(Prepared& prepared) {
-  choose_recompute(prepared);
-  choose_schedule(prepared);
+  choose_partition(
+      prepared, [&](const std::vector<StageCut>& cuts) { return evaluate_cuts(prepared, cuts); });
+  choose_recompute(prepared, prepared.study);
+  choose_schedule(prepared, prepared.study);
 }
 
 }  // namespace trainyard

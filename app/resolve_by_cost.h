@@ -8,7 +8,8 @@
 
 namespace trainyard {
 
-/// Chooses recompute.first where the study leaves it to memory, by peaks as `compile` counts them
+/// Chooses partition.cuts where the study leaves them to costs (choose_partition.h),
+/// recompute.first where the study leaves it to memory, by peaks as `compile` counts them
 /// (memory/memory.h), and schedule.rows where its schedule is searched and has none, by steps with
 /// closed forms (analytic, whatever the study's fidelity, so that all take the same order). The
 /// study says so in its origins. prepare_study() does this at its end. Throws ConfigError where a

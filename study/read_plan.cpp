@@ -15,15 +15,23 @@ namespace trainyard {
 
 namespace {
 
-/// First layer of stage 1, 2, ...
+bool is_number(const std::string& text) {
+  return text.find_first_not_of("+-0123456789") == std::string::npos;
+}
+
+/// Where stage 1, 2, ... begin: a layer, or the name of a module or an op.
 void read_cuts(const YamlNode& node, PartitionConfig& partition) {
   partition.method = "cuts";
   constexpr std::int64_t kMost = 2 * kMaxLayers;
   std::int64_t least = 1;  // of the next one: each is held against the one before, wrong or not
   node.each_item([&](const YamlNode& item) {
+    if (item.is_scalar() && !is_number(item.as_string())) {
+      partition.cuts.push_back({0, item.as_string()});
+      return;
+    }
     const std::int64_t cut = item.as_integer();
     partition.cuts.push_back(
-        item.as_integer(std::exchange(least, std::min(cut, kMost) + 1), kMost));
+        {item.as_integer(std::exchange(least, std::min(cut, kMost) + 1), kMost), ""});
   });
 }
 
@@ -54,6 +62,15 @@ void read_ends(Section& section, PartitionConfig& partition) {
   }
 }
 
+void read_budget(Section& section, PartitionConfig& partition) {
+  const auto node = section.given("budget");
+  if (!node) return;
+  constexpr Seconds kMost = 24 * 3600;
+  partition.budget = node->as_duration();
+  if (partition.budget * PartitionConfig::kEvaluationsPerSecond < 1 || partition.budget > kMost)
+    node->fail("expected 50 ms (one step evaluated) to 86400 s");
+}
+
 void read_partition(Section& root) {
   PartitionConfig& partition = root.study().partition;
   const auto node = root.given("partition");
@@ -62,6 +79,7 @@ void read_partition(Section& root) {
   if (node->is_scalar()) return root.word("partition", partition.method);
   Section section = root.child("partition");
   section.read_all({{"ends", [&] { read_ends(section, partition); }},
+                    {"budget", [&] { read_budget(section, partition); }},
                     {"cuts",
                      [&] {
                        if (const auto cuts = section.given("cuts")) read_cuts(*cuts, partition);
@@ -69,12 +87,23 @@ void read_partition(Section& root) {
                     {"replicas", [&] { read_replicas(section, partition); }},
                     {"on", [&] { read_on(section, partition); }}});
   section.finish();
-  if (partition.method != "cuts") return;
-  for (const char* key : {"method", "ends", "uneven"}) {
-    if (!is_said(root.study(), std::string("partition.") + key)) continue;
-    fail_at(root.study(), std::string("partition.") + key,
-            "says how layers are divided, and cuts does, too; leave one of them out");
+  const auto refuse = [&](const std::string& key, const std::string& problem) {
+    if (is_said(root.study(), "partition." + key))
+      fail_at(root.study(), "partition." + key, problem);
+  };
+  if (partition.method == "cuts") {
+    for (const char* key : {"method", "ends", "uneven", "between", "shards", "bound", "budget"})
+      refuse(key, "says how layers are divided, and cuts does, too; leave one of them out");
+  } else if (partition.method != "uniform") {
+    for (const char* key : {"ends", "uneven"})
+      refuse(key, "is of method uniform; " + partition.method + " has no use for it");
   }
+  if (partition.method != "cost" && partition.method != "parameters")
+    refuse("between", "is of methods cost and parameters");
+  if (partition.method != "search") refuse("budget", "is of method search");
+  if (partition.method != "autopipe") refuse("shards", "is of method autopipe");
+  if (partition.method != "autopipe" || partition.shards != PartitionConfig::Shards::kFarthest)
+    refuse("bound", "is of method autopipe with shards: farthest");
 }
 
 void read_schedule_word(Section& section, std::string_view key, std::string& method) {

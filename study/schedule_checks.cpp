@@ -119,7 +119,8 @@ std::string step_of_microbatches(const Study& study, std::int64_t microbatches) 
 }
 
 void resolve_pipeline_ranks(Study& study) {
-  const auto& [method, ends, uneven, cuts, on, replicas] = study.partition;
+  const StageRanks& on = study.partition.on;
+  const std::vector<int>& replicas = study.partition.replicas;
   if (!on.empty()) check_stage_ranks(study);
   if (on.empty() && replicas.empty()) return;
   const std::string key = on.empty() ? "partition.replicas" : "partition.on";

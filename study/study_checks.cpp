@@ -11,6 +11,7 @@
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/plan/plan_limits.h"
 #include "study/framework_profile.h"
+#include "study/nearest_that_do.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 
@@ -19,29 +20,6 @@ namespace trainyard {
 namespace {
 
 std::string text(std::int64_t value) { return std::to_string(value); }
-
-/// The nearest values below and above `value`, from 1 to `most`, for which `works` holds: "6 and 8
-/// do", "6 does", or "" when there is none.
-template <class Works>
-std::string nearest_that_do(std::int64_t value, std::int64_t most, Works works) {
-  std::vector<std::string> found;
-  for (std::int64_t below = std::min(value - 1, most); below >= 1; --below) {
-    if (!works(below)) continue;
-    found.push_back(text(below));
-    break;
-  }
-  for (std::int64_t above = value + 1; above <= most; ++above) {
-    if (!works(above)) continue;
-    found.push_back(text(above));
-    break;
-  }
-  if (found.empty()) return "";
-  return join_words(found) + (found.size() == 1 ? " does" : " do");
-}
-
-std::string with_remedy(const std::string& problem, const std::string& remedy) {
-  return remedy.empty() ? problem : problem + "; " + remedy;
-}
 
 /// The model's numbers that tensor parallelism divides, with their keys.
 std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study& study) {
@@ -99,78 +77,6 @@ void check_tensor(const Study& study) {
             text(padded) + " is not a multiple of tensor(" + text(tensor) + ") that holds vocab " +
                 text(study.model.vocab) + "; " + text(least) + " is");
   }
-}
-
-void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
-  const std::vector<std::int64_t>& cuts = study.partition.cuts;
-  const auto num_cuts = static_cast<std::int64_t>(cuts.size());
-  if (num_cuts != stages - 1) {
-    const std::string made = num_cuts == 1 ? "1 cut makes " : text(num_cuts) + " cuts make ";
-    const std::string remedy = stages == 1   ? "write partition: uniform"
-                               : stages == 2 ? "write 1 cut"
-                                             : "write " + text(stages - 1) + " cuts";
-    const std::string said = !study.partition.on.empty() ? "partition.on says where "
-                             : study.partition.replicas.empty()
-                                 ? "pipeline x virtual_stages = "
-                                 : "the pipeline ranks of partition.replicas x virtual_stages = ";
-    fail_at(study, "partition",
-            made + text(num_cuts + 1) + (num_cuts == 0 ? " stage" : " stages") + ", but " + said +
-                text(stages) + (study.partition.on.empty() ? "; " : " lie; ") + remedy);
-  }
-  if (!cuts.empty() && cuts.back() >= layers) {
-    fail_at(study, "partition",
-            "the last stage would begin at layer " + text(cuts.back()) +
-                ", but layers count from 0 to " + text(layers - 1));
-  }
-}
-
-/// What parallel.pipeline follows from; empty: it stands for itself.
-std::string pipeline_key(const Study& study) {
-  if (!study.partition.on.empty()) return "partition.on";
-  return study.partition.replicas.empty() ? "" : "partition.replicas";
-}
-
-[[noreturn]] void fail_uneven_stages(const Study& study, std::int64_t layers) {
-  const std::int64_t pipeline = study.parallel.pipeline;
-  const std::int64_t v = study.parallel.virtual_stages;
-  const std::string layers_text =
-      text(layers) + " layers" + (study.partition.ends ? ", embedding and head counted" : "");
-  if (const std::string key = pipeline_key(study); !key.empty()) {
-    fail_at(study, key,
-            text(study.num_stages()) + " stages do not divide " + layers_text +
-                "; cuts or uneven: true allow it");
-  }
-  const std::string remedy =
-      nearest_that_do(pipeline, std::min<std::int64_t>(layers / v, kMaxRanks),
-                      [&](std::int64_t degree) { return layers % (degree * v) == 0; });
-  std::string problem = text(pipeline) + " stages do not divide " + layers_text;
-  if (v > 1) {
-    problem = text(pipeline) + " ranks of " + text(v) + " virtual stages = " + text(pipeline * v) +
-              " stages do not divide " + layers_text;
-  }
-  fail_at(
-      study, v > 1 && pipeline == 1 ? "parallel.virtual_stages" : "parallel.pipeline",
-      with_remedy(problem, remedy.empty() ? "partition: {method: uniform, uneven: true} allows it"
-                                          : remedy));
-}
-
-void check_partition(const Study& study) {
-  const std::int64_t stages = study.num_stages();
-  const std::int64_t own_layers = num_layers(study.model);
-  const std::int64_t layers = own_layers + (study.partition.ends ? 2 : 0);
-  if (study.partition.method == "cuts") return check_cuts(study, own_layers, stages);
-  if (!study.partition.uneven) {
-    if (layers % stages != 0) fail_uneven_stages(study, layers);
-    return;
-  }
-  const std::int64_t each = (layers + stages - 1) / stages;
-  if ((stages - 1) * each < layers) return;
-  const std::string key = pipeline_key(study);
-  fail_at(study, key.empty() ? "parallel.pipeline" : key,
-          text(stages) + " stages of " + text(each) + " layers leave none of " + text(layers) +
-              " for the last; " +
-              (key.empty() ? text((layers + each - 1) / each) + " stages would fill"
-                           : "cuts say how many each has"));
 }
 
 void warn_of_recompute(Study& study) {

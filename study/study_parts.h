@@ -43,6 +43,9 @@ void check_data(const Study& study);
 void resolve_zero(Study& study);
 void check_zero(const Study& study);
 
+/// Whether stages of the layers can be made as partition says.
+void check_partition(const Study& study);
+
 /// The devices divided by the degrees, and the global batch by data, microbatch and the rounds of
 /// the schedule. `resolved`: defaults are known.
 void check_batch_fits(StudyDraft& draft, bool resolved);

@@ -159,11 +159,26 @@ void write_partition(ResolvedText& out, const PartitionConfig& partition) {
   if (!partition.replicas.empty()) more += ", replicas: " + list_text(partition.replicas);
   if (!partition.on.empty()) more += ", on: " + list_text(partition.on);
   if (partition.method != "cuts") {
-    out.line("partition", "{method: " + partition.method + ", ends: " + bool_text(partition.ends) +
-                              ", uneven: " + bool_text(partition.uneven) + more + "}");
+    std::string details;
+    if (partition.method == "uniform")
+      details = ", ends: " + bool_text(partition.ends) + ", uneven: " + bool_text(partition.uneven);
+    if (partition.method == "search") {
+      details = ", budget: " + number_text(partition.budget) + " s";
+    } else if (partition.method == "autopipe") {
+      details = ", shards: " + std::string(kShardWords[partition.shards]);
+      if (partition.bound > 0) details += ", bound: " + std::to_string(partition.bound);
+    } else if (partition.chooses_cuts()) {
+      details = ", between: " + std::string(kBetweenWords[partition.between]);
+    }
+    out.line("partition", "{method: " + partition.method + details + more + "}");
     return;
   }
-  const std::string cuts = list_text(partition.cuts);
+  std::string cuts;
+  for (const StageCut& cut : partition.cuts) {
+    cuts += (cuts.empty() ? "[" : ", ") +
+            (cut.at.empty() ? std::to_string(cut.layer) : yaml_text(cut.at));
+  }
+  cuts += cuts.empty() ? "[]" : "]";
   out.line("partition", more.empty() ? cuts : "{cuts: " + cuts + more + "}");
 }
 

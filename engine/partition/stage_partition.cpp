@@ -1,6 +1,7 @@
 #include "engine/partition/stage_partition.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -31,13 +32,14 @@ class StageCutter {
     for (const OpId i : ops_.keys()) {
       Op op = std::move(ops_[i]);
       const std::int32_t stage = stage_of_op[i];
-      const TensorId first = op.inputs.empty() ? TensorId(kNoIndex) : op.inputs[0];
+      const auto inputs = op.inputs;
       for (TensorId& input : op.inputs) input = at_stage(input, stage, op);
       for (TensorId output : op.outputs) home_[output] = stage;
       for (TensorId output : op.outputs) {
         TensorId& alias = tensor(output).alias;
-        // A view of what arrived here; half a batch lies in what will be joined.
-        if (alias != kNoIndex && alias == first) alias = op.inputs[0];
+        // In place of what arrived here, or a view of it; half a batch lies in what will be joined.
+        const auto of = std::find(inputs.begin(), inputs.end(), alias);
+        if (alias != kNoIndex && of != inputs.end()) alias = op.inputs[of - inputs.begin()];
       }
       emit(std::move(op), stage);
     }
@@ -176,6 +178,66 @@ class StageCutter {
   std::unordered_map<TensorId, TensorId> slice_;
 };
 
+using StageOfOp = Indexed<OpId, std::int32_t>;
+
+/// Ops outside layers belong to the model's ends: before the first layer, or after the last.
+std::variant<StageOfOp, Infeasible> stages_by_layer(const Graph& graph, int num_stages,
+                                                    const PartitionConfig& partition) {
+  auto ranges = layer_ranges(graph.num_layers, num_stages, partition);
+  if (auto* reason = std::get_if<Infeasible>(&ranges)) return *reason;
+  const auto& first = std::get<std::vector<std::int64_t>>(ranges);
+  StageOfOp out(graph.ops.size(), 0);
+  bool seen_layer = false;
+  for (const OpId i : graph.ops.keys()) {
+    const std::int32_t layer = graph.ops[i].layer;
+    seen_layer = seen_layer || layer >= 0;
+    if (layer < 0) {
+      out[i] = seen_layer ? num_stages - 1 : 0;
+    } else {
+      const auto after = std::upper_bound(first.begin(), first.end() - 1, layer);
+      out[i] = static_cast<std::int32_t>(after - first.begin()) - 1;
+    }
+  }
+  return out;
+}
+
+std::string text_of(const StageCut& cut) {
+  return cut.at.empty() ? "layer " + std::to_string(cut.layer) : cut.at;
+}
+
+/// Each stage has the ops from its cut to the next one, in the order of execution.
+std::variant<StageOfOp, Infeasible> stages_by_op(const Graph& graph, int num_stages,
+                                                 const std::vector<StageCut>& cuts) {
+  if (std::ssize(cuts) != num_stages - 1) {
+    return Infeasible{"the partition has " + std::to_string(cuts.size() + 1) +
+                          " stages, the pipeline " + std::to_string(num_stages),
+                      "partition"};
+  }
+  std::vector<OpId> begins;
+  for (const StageCut& cut : cuts) {
+    const OpId begin = op_of_cut(graph, cut);
+    if (begin == kNoIndex)
+      return Infeasible{"no module and no op is named " + text_of(cut), "partition"};
+    if (begin <= (begins.empty() ? OpId(0) : begins.back())) {
+      const std::string other = begins.empty() ? "the model" : text_of(cuts[begins.size() - 1]);
+      return Infeasible{text_of(cut) + " does not begin behind " + other +
+                            ", so that the stage between them would be empty",
+                        "partition"};
+    }
+    begins.push_back(begin);
+  }
+  StageOfOp out(graph.ops.size(), 0);
+  for (const OpId i : graph.ops.keys()) {
+    const auto behind = std::upper_bound(begins.begin(), begins.end(), i);
+    out[i] = static_cast<std::int32_t>(behind - begins.begin());
+  }
+  return out;
+}
+
+bool is_within(const std::string& module, const std::string& path) {
+  return module.starts_with(path) && (module.size() == path.size() || module[path.size()] == '.');
+}
+
 }  // namespace
 
 std::string find_staged_violation(const StagedGraph& staged) {
@@ -198,7 +260,11 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
   Numbered<std::int64_t> first;
   if (!partition.cuts.empty()) {
     first.push_back(0);
-    first.insert(first.end(), partition.cuts.begin(), partition.cuts.end());
+    for (const StageCut& cut : partition.cuts) first.push_back(cut.layer);
+  } else if (partition.method == "uniform-floor") {
+    const std::int64_t each = num_layers / num_stages;
+    for (std::int64_t stage = 0; stage < num_stages; ++stage)
+      first.push_back(stage * each + std::min(stage, num_layers % num_stages));
   } else {
     const std::int64_t units = num_layers + (partition.ends ? 2 : 0);
     const std::int64_t each =
@@ -226,28 +292,47 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
   return first;
 }
 
+OpId op_of_cut(const Graph& graph, const StageCut& cut) {
+  for (const OpId i : graph.ops.keys()) {
+    const Op& op = graph.ops[i];
+    if (cut.at.empty() ? op.layer >= cut.layer : is_within(graph.modules[op.module], cut.at))
+      return i;
+  }
+  if (cut.at.empty()) return OpId(kNoIndex);
+  for (const OpId i : graph.ops.keys()) {
+    const auto& outputs = graph.ops[i].outputs;
+    if (std::any_of(outputs.begin(), outputs.end(),
+                    [&](TensorId output) { return graph.tensors[output].name == cut.at; }))
+      return i;
+  }
+  return OpId(kNoIndex);
+}
+
+std::optional<StageCut> cut_at(const Graph& graph, OpId op) {
+  const Op& first = graph.ops[op];
+  std::vector<StageCut> ways;
+  if (first.layer >= 0) ways.push_back({first.layer, ""});
+  const std::string& path = graph.modules[first.module];
+  for (std::size_t end = path.find('.'); end != std::string::npos; end = path.find('.', end + 1))
+    ways.push_back({0, path.substr(0, end)});
+  ways.push_back({0, path});
+  if (!first.outputs.empty()) ways.push_back({0, graph.tensors[first.outputs.front()].name});
+  const auto way = std::find_if(ways.begin(), ways.end(),
+                                [&](const StageCut& cut) { return op_of_cut(graph, cut) == op; });
+  return way == ways.end() ? std::nullopt : std::optional(*way);
+}
+
 std::variant<StagedGraph, Infeasible> partition_stages(Graph graph, int num_stages,
                                                        const PartitionConfig& partition,
                                                        const ScatterGather& scatter,
                                                        std::int32_t turning_stage) {
-  auto ranges = layer_ranges(graph.num_layers, num_stages, partition);
-  if (auto* reason = std::get_if<Infeasible>(&ranges)) return *reason;
-  const auto& first = std::get<std::vector<std::int64_t>>(ranges);
-
-  // Ops outside layers belong to the model's ends: before the first layer, or after the last.
-  Indexed<OpId, std::int32_t> stage_of_op(graph.ops.size(), 0);
-  bool seen_layer = false;
-  for (const OpId i : graph.ops.keys()) {
-    const std::int32_t layer = graph.ops[i].layer;
-    seen_layer = seen_layer || layer >= 0;
-    if (layer < 0) {
-      stage_of_op[i] = seen_layer ? num_stages - 1 : 0;
-    } else {
-      const auto after = std::upper_bound(first.begin(), first.end() - 1, layer);
-      stage_of_op[i] = static_cast<std::int32_t>(after - first.begin()) - 1;
-    }
-  }
-  return StageCutter(std::move(graph), num_stages, scatter, turning_stage).run(stage_of_op);
+  const bool by_layer = std::all_of(partition.cuts.begin(), partition.cuts.end(),
+                                    [](const StageCut& cut) { return cut.at.empty(); });
+  auto stages = by_layer ? stages_by_layer(graph, num_stages, partition)
+                         : stages_by_op(graph, num_stages, partition.cuts);
+  if (auto* reason = std::get_if<Infeasible>(&stages)) return *reason;
+  return StageCutter(std::move(graph), num_stages, scatter, turning_stage)
+      .run(std::get<StageOfOp>(stages));
 }
 
 }  // namespace trainyard

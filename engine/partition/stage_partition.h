@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,13 +29,22 @@ struct StagedGraph {
 std::string find_staged_violation(const StagedGraph& staged);
 
 /// First layer of each stage, and num_layers at the end: uniform as `partition` says (contract, key
-/// `partition: uniform`), or its cuts. Infeasible when some stage would get nothing.
-///   plain:   L / stages layers each
-///   ends:    (L + 2) / stages units each, embedding and head counting as one
-///   uneven:  ceil(L / stages) each, what is left on the last
+/// `partition: uniform`), or its cuts, all of them by layer. Infeasible when some stage would get
+/// nothing.
+///   plain:          L / stages layers each
+///   ends:           (L + 2) / stages units each, embedding and head counting as one
+///   uneven:         ceil(L / stages) each, what is left on the last
+///   uniform-floor:  floor(L / stages) each, and one more on the first L mod stages
 std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t num_layers,
                                                                  int num_stages,
                                                                  const PartitionConfig& partition);
+
+/// The op at which `cut` begins a stage; kNoIndex: there is none.
+OpId op_of_cut(const Graph& graph, const StageCut& cut);
+
+/// A way to say that a stage begins at `op` which op_of_cut() understands: its layer, the module
+/// furthest up whose first op it is, or what it writes; nullopt: there is none.
+std::optional<StageCut> cut_at(const Graph& graph, OpId op);
 
 /// The ranks among which what is sent is cut, where they hold it alike; one: nothing is cut.
 struct ScatterGather {

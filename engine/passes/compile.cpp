@@ -14,6 +14,7 @@
 #include "engine/passes/half_order.h"
 #include "engine/passes/host_waits.h"
 #include "engine/passes/instantiate.h"
+#include "engine/passes/log_stages.h"
 #include "engine/passes/lower.h"
 #include "engine/passes/offload.h"
 #include "engine/passes/pair_segments.h"
@@ -351,8 +352,7 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Program
   log.kept = source.kept;
   if (plan.recompute.method >= RecomputeConfig::Method::kStageAware)
     log.units = num_units(trainings.front(), plan.recompute.unit);
-  log.first_layer = std::get<std::vector<std::int64_t>>(
-      layer_ranges(model.num_layers, trainings.front().num_stages, plan.partition));
+  log_stages(trainings.front(), plan.partition, log);
 
   if (auto reason = make_segments(model, source, options, watch)) return reason;
   if (auto reason = make_lists(source, log.schedule, watch)) return reason;

@@ -28,8 +28,8 @@ struct CompileOptions {
   /// Plans how the graph is split in place of the plan's method, from the sharding's mesh and late
   /// axes: a sharding that no plan says. For one compile() at a time.
   std::function<void(Graph& graph, Sharding& sharding)> plan_sharding = {};
-  /// Called behind every pass, before its result is checked: what a test of the checks breaks
-  /// results with.
+  /// Called behind every pass, before its result is checked, with what it has made: to look at it,
+  /// or to break it in a test of the checks.
   std::function<void(const std::string& pass, PassResult result)> behind_pass = {};
 };
 
@@ -41,6 +41,7 @@ struct PassLog {
   };
   std::vector<Entry> entries;
   std::vector<std::int64_t> first_layer;  // of each stage, and the number of layers at the end
+  std::vector<std::string> begins_at;     // [stage]: in the midst of that layer; empty: does not
   Numbered<double> kept;                  // [stage]: share of its layers that are not recomputed
   Numbered<int>
       units;  // [stage]: layers or sublayers, of which `kept` is the share; stage-aware, group

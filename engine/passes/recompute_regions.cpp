@@ -30,7 +30,8 @@ bool connects_stages(const Instruction& op) {
 
 /// The ops between the qkv projection and the output projection, but for those that `taken` has.
 std::vector<Region> attention_cores(const TrainingGraph& training, const std::vector<bool>& taken) {
-  std::map<std::tuple<std::int32_t, PathId, int>, Region> by_module;  // (layer, module, half)
+  // By layer, module, half and stage.
+  std::map<std::tuple<std::int32_t, PathId, int, std::int32_t>, Region> by_module;
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     if (taken[i]) continue;
     const Instruction& op = training.forward[i];
@@ -38,7 +39,7 @@ std::vector<Region> attention_cores(const TrainingGraph& training, const std::ve
                       op.kind != OpKind::kHeadNorm && op.kind != OpKind::kRelativeBias &&
                       op.kind != OpKind::kFlashAttention && op.kind != OpKind::kBlockAttention &&
                       !(op.kind == OpKind::kSplit && op.attrs.packed && op.writes.size() == 2);
-    if (core) by_module[{op.layer, op.module, op.half}].push_back(i);
+    if (core) by_module[{op.layer, op.module, op.half, op.stage}].push_back(i);
   }
   std::vector<Region> regions;
   regions.reserve(by_module.size());
@@ -54,18 +55,18 @@ bool sums_embedding(const TrainingGraph& training, const Instruction& op) {
   return producer != kNoIndex && training.graph.ops[producer].kind == OpKind::kEmbedding;
 }
 
-/// Whole layers, or their sublayers; none is empty.
+/// Whole layers, or their sublayers, as far as one stage has them; none is empty.
 std::vector<Region> units(const TrainingGraph& training, RecomputeConfig::Unit unit) {
-  constexpr std::int32_t kMostSublayers = 3;  // T5's decoder
   const bool whole = unit == RecomputeConfig::Unit::kLayer;
-  Numbered<Region> out(training.graph.num_layers * kMostSublayers);
+  std::map<std::tuple<std::int32_t, int, std::int32_t>, Region> found;  // layer, sublayer, stage
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     const Instruction& op = training.forward[i];
     if (op.layer < 0 || connects_stages(op) || op.kind == OpKind::kEmbedding) continue;
     if (sums_embedding(training, op)) continue;
-    out[op.layer * kMostSublayers + (whole ? 0 : op.sublayer)].push_back(i);
+    found[{op.layer, whole ? 0 : op.sublayer, op.stage}].push_back(i);
   }
-  std::erase_if(out, [](const Region& region) { return region.empty(); });
+  std::vector<Region> out;
+  for (auto& [where, region] : found) out.push_back(std::move(region));
   return out;
 }
 
@@ -214,13 +215,14 @@ std::string_view matched_module(std::string_view path, const std::vector<std::st
 
 /// Each module of a layer that a pattern of recompute.modules matches, from its input.
 std::vector<Region> matched_modules(const TrainingGraph& training, const RecomputeConfig& config) {
-  std::map<std::tuple<std::int32_t, std::string_view, int>, Region> by_module;  // layer, path, half
+  // By layer, path, half and stage.
+  std::map<std::tuple<std::int32_t, std::string_view, int, std::int32_t>, Region> by_module;
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     const Instruction& op = training.forward[i];
     if (op.layer < 0 || connects_stages(op) || op.kind == OpKind::kEmbedding) continue;
     const std::string_view module =
         matched_module(training.graph.modules[op.module], config.modules);
-    if (!module.empty()) by_module[{op.layer, module, op.half}].push_back(i);
+    if (!module.empty()) by_module[{op.layer, module, op.half, op.stage}].push_back(i);
   }
   std::vector<Region> regions;
   regions.reserve(by_module.size());

@@ -128,13 +128,33 @@ struct TrainingConfig {
   friend bool operator==(const TrainingConfig&, const TrainingConfig&) = default;
 };
 
+/// Where a stage begins.
+struct StageCut {
+  std::int64_t layer = 0;  // at the first op of this layer, unless `at` says it
+  std::string at = {};     // a module, at its first op, or what the first op writes
+  friend bool operator==(const StageCut&, const StageCut&) = default;
+};
+
 struct PartitionConfig {
-  std::string method = "uniform";  // uniform, or stage cuts in `cuts`
+  std::string method = "uniform";  // a word of partition, or cuts
   bool ends = false;               // embedding and head count as layers
   bool uneven = false;             // ceil(L / stages) layers each, the rest on the last
-  std::vector<std::int64_t> cuts;  // first layer of stage 1, 2, ...; empty unless given
-  Numbered<std::int32_t> on;       // pipeline rank of each stage; empty: where the schedule has it
-  std::vector<int> replicas;       // of each pipeline rank; empty: parallel.data of all
+  /// Where the methods that weigh may cut.
+  enum class Between : std::uint8_t { kLayers, kOps } between = Between::kLayers;
+  /// Method autopipe: the subgraphs that stages are made of, and of the farthest how many at least.
+  enum class Shards : std::uint8_t { kFarthest, kNearest, kLayer } shards = Shards::kFarthest;
+  std::int64_t bound = 0;  // 0: 2 x layers + 4
+  /// Method search: how long it may take, counted in steps that it evaluates, so that the clock of
+  /// no machine decides.
+  Seconds budget = 30;
+  static constexpr double kEvaluationsPerSecond = 20;
+  std::vector<StageCut> cuts;  // of stage 1, 2, ...; empty unless given or chosen
+  Numbered<std::int32_t> on;   // pipeline rank of each stage; empty: where the schedule has it
+  std::vector<int> replicas;   // of each pipeline rank; empty: parallel.data of all
+  /// Left to a planner, which puts its cuts in their place.
+  bool chooses_cuts() const {
+    return method == "cost" || method == "parameters" || method == "autopipe" || method == "search";
+  }
   friend bool operator==(const PartitionConfig&, const PartitionConfig&) = default;
 };
 

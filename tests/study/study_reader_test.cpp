@@ -195,7 +195,7 @@ TEST_CASE("training keys have short and long forms") {
   CHECK(training.optimizer == Optimizer::kSgd);
   CHECK(read(kSmallStudy, {"parallel.zero={stage: 1, by: shard}"}).parallel.zero.stage == 1);
   CHECK(read(kSmallStudy, {"partition=[3, 5, 9]"}).partition.cuts ==
-        std::vector<std::int64_t>{3, 5, 9});
+        std::vector<StageCut>{{3, ""}, {5, ""}, {9, ""}});
 }
 
 TEST_CASE("annotations are skipped, and words without effect warn") {

@@ -33,7 +33,7 @@ PartitionConfig uniform(bool ends, bool uneven) {
 PartitionConfig cuts(const std::vector<std::int64_t>& first_layers) {
   PartitionConfig partition;
   partition.method = "cuts";
-  partition.cuts = first_layers;
+  for (const std::int64_t layer : first_layers) partition.cuts.push_back({layer, ""});
   return partition;
 }
 

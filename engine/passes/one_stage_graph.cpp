@@ -1,0 +1,44 @@
+#include "engine/passes/one_stage_graph.h"
+
+#include <utility>
+
+#include "engine/passes/compile.h"
+#include "engine/plan/microbatch_sizes.h"
+
+namespace trainyard {
+
+namespace {
+
+/// One microbatch of a step of one stage.
+Plan with_one_stage(Plan plan) {
+  plan.training.microbatch = local_sizes(plan.training, plan.parallel).front();
+  plan.training.microbatches.clear();
+  plan.training.global_batch = plan.training.microbatch;
+  plan.parallel.data = 1;
+  plan.parallel.zero = {};
+  plan.parallel.replicas.clear();
+  plan.parallel.pipeline = 1;
+  plan.parallel.virtual_stages = 1;
+  plan.partition = {};
+  plan.schedule = {};
+  if (plan.recompute.method == RecomputeConfig::Method::kStageAware)
+    plan.recompute.method = RecomputeConfig::Method::kFull;
+  return plan;
+}
+
+}  // namespace
+
+std::variant<TrainingGraph, Infeasible> one_stage_graph(const Graph& model, Plan plan,
+                                                        const SoftwareProfile& software) {
+  TrainingGraph last;
+  CompileOptions options;
+  options.behind_pass = [&](const std::string&, PassResult result) {
+    if (auto* const* training = std::get_if<TrainingGraph*>(&result)) last = **training;
+  };
+  PassLog log;
+  auto compiled = compile(model, {with_one_stage(std::move(plan)), {}}, software, log, options);
+  if (auto* reason = std::get_if<Infeasible>(&compiled)) return std::move(*reason);
+  return last;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,29 @@
+// What planners of stages know of a model: what each op costs, and what crosses between two of
+// them.
+#pragma once
+
+#include <vector>
+
+#include "engine/base/indexed.h"
+#include "engine/base/units.h"
+#include "engine/cost/hardware_profile.h"
+#include "engine/cost/software_profile.h"
+#include "engine/passes/training_graph.h"
+
+namespace trainyard {
+
+struct OpProfile {
+  Seconds forward = 0;      // of one microbatch
+  Seconds backward = 0;     // the same, with what is recomputed for it
+  double parameters = 0;    // elements on this rank, at the first op that reads them
+  Bytes crossing = 0;       // forward, of values made before this op that it or a later one reads
+  Bytes back_crossing = 0;  // their gradients
+};
+
+/// The forward ops of `training`, in their order. Times are those of kernels (kernel_time());
+/// collectives, the launches of the host and the optimizer's update take none here. Data inputs are
+/// loaded where they are read, and cross nowhere. O(instructions).
+Indexed<OpId, OpProfile> profile_ops(const TrainingGraph& training, const HardwareProfile& hardware,
+                                     const SoftwareProfile& software);
+
+}  // namespace trainyard

@@ -1,0 +1,117 @@
+// Whether a study's layers can be divided as its partition says.
+#include <algorithm>
+#include <string>
+
+#include "engine/plan/plan_limits.h"
+#include "study/nearest_that_do.h"
+#include "study/study_origin.h"
+#include "study/study_parts.h"
+
+namespace trainyard {
+
+namespace {
+
+std::string text(std::int64_t value) { return std::to_string(value); }
+
+void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
+  const std::vector<StageCut>& cuts = study.partition.cuts;
+  const auto num_cuts = static_cast<std::int64_t>(cuts.size());
+  if (num_cuts != stages - 1) {
+    const std::string made = num_cuts == 1 ? "1 cut makes " : text(num_cuts) + " cuts make ";
+    const std::string remedy = stages == 1   ? "write partition: uniform"
+                               : stages == 2 ? "write 1 cut"
+                                             : "write " + text(stages - 1) + " cuts";
+    const std::string said = !study.partition.on.empty() ? "partition.on says where "
+                             : study.partition.replicas.empty()
+                                 ? "pipeline x virtual_stages = "
+                                 : "the pipeline ranks of partition.replicas x virtual_stages = ";
+    fail_at(study, "partition",
+            made + text(num_cuts + 1) + (num_cuts == 0 ? " stage" : " stages") + ", but " + said +
+                text(stages) + (study.partition.on.empty() ? "; " : " lie; ") + remedy);
+  }
+  for (const StageCut& cut : cuts) {
+    if (cut.layer < layers) continue;
+    fail_at(study, "partition",
+            std::string(&cut == &cuts.back() ? "the last" : "a") + " stage would begin at layer " +
+                text(cut.layer) + ", but layers count from 0 to " + text(layers - 1));
+  }
+  const bool by_name =
+      std::any_of(cuts.begin(), cuts.end(), [](const StageCut& cut) { return !cut.at.empty(); });
+  if (by_name && study.parallel.tensor_overlap != "none") {
+    fail_at(study, "parallel.tensor_overlap",
+            "halves of a microbatch alternate within layers, which partition.cuts divides; write "
+            "none, or cuts of whole layers");
+  }
+}
+
+/// What parallel.pipeline follows from; empty: it stands for itself.
+std::string pipeline_key(const Study& study) {
+  if (!study.partition.on.empty()) return "partition.on";
+  return study.partition.replicas.empty() ? "" : "partition.replicas";
+}
+
+[[noreturn]] void fail_uneven_stages(const Study& study, std::int64_t layers) {
+  const std::int64_t pipeline = study.parallel.pipeline;
+  const std::int64_t v = study.parallel.virtual_stages;
+  const std::string layers_text =
+      text(layers) + " layers" + (study.partition.ends ? ", embedding and head counted" : "");
+  if (const std::string key = pipeline_key(study); !key.empty()) {
+    fail_at(study, key,
+            text(study.num_stages()) + " stages do not divide " + layers_text +
+                "; cuts or uneven: true allow it");
+  }
+  const std::string remedy =
+      nearest_that_do(pipeline, std::min<std::int64_t>(layers / v, kMaxRanks),
+                      [&](std::int64_t degree) { return layers % (degree * v) == 0; });
+  std::string problem = text(pipeline) + " stages do not divide " + layers_text;
+  if (v > 1) {
+    problem = text(pipeline) + " ranks of " + text(v) + " virtual stages = " + text(pipeline * v) +
+              " stages do not divide " + layers_text;
+  }
+  fail_at(
+      study, v > 1 && pipeline == 1 ? "parallel.virtual_stages" : "parallel.pipeline",
+      with_remedy(problem, remedy.empty() ? "partition: {method: uniform, uneven: true} allows it"
+                                          : remedy));
+}
+
+/// Methods that divide layers however many there are.
+void check_enough_layers(const Study& study, std::int64_t layers, std::int64_t stages) {
+  const bool overlaps = study.parallel.tensor_overlap != "none";
+  const std::string& method = study.partition.method;
+  const bool search = method == "search" || method == "autopipe";
+  const bool between_ops = search || study.partition.between == PartitionConfig::Between::kOps;
+  if (between_ops && overlaps) {
+    fail_at(study, "parallel.tensor_overlap",
+            "halves of a microbatch alternate within layers, which partition" +
+                std::string(search ? ": " + method + " divides; write none, or partition: cost"
+                                   : ".between: ops divides; write none, or between: layers"));
+  }
+  if (between_ops || stages <= layers) return;
+  const std::string key = pipeline_key(study);
+  fail_at(study, key.empty() ? "parallel.pipeline" : key,
+          text(stages) + " stages are more than the model's " + text(layers) + " layers");
+}
+
+}  // namespace
+
+void check_partition(const Study& study) {
+  const std::int64_t stages = study.num_stages();
+  const std::int64_t own_layers = num_layers(study.model);
+  const std::int64_t layers = own_layers + (study.partition.ends ? 2 : 0);
+  if (study.partition.method == "cuts") return check_cuts(study, own_layers, stages);
+  if (study.partition.method != "uniform") return check_enough_layers(study, own_layers, stages);
+  if (!study.partition.uneven) {
+    if (layers % stages != 0) fail_uneven_stages(study, layers);
+    return;
+  }
+  const std::int64_t each = (layers + stages - 1) / stages;
+  if ((stages - 1) * each < layers) return;
+  const std::string key = pipeline_key(study);
+  fail_at(study, key.empty() ? "parallel.pipeline" : key,
+          text(stages) + " stages of " + text(each) + " layers leave none of " + text(layers) +
+              " for the last; " +
+              (key.empty() ? text((layers + each - 1) / each) + " stages would fill"
+                           : "cuts say how many each has"));
+}
+
+}  // namespace trainyard
