@@ -12,9 +12,11 @@
 
 #include "app/commands.h"
 #include "app/prepare.h"
+#include "app/stage_table.h"
 #include "engine/base/cut_middle.h"
 #include "engine/base/format.h"
 #include "engine/base/readable.h"
+#include "engine/exec/costs.h"
 #include "engine/memory/memory.h"
 #include "engine/program/program_outline.h"
 #include "engine/program/program_text.h"
@@ -169,6 +171,10 @@ int run_compile(const StudyOptions& options) {
   const auto peaks =
       memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
   const std::optional<TransferSummary> transfers = summarise_transfers(program, prepared.study);
+  SourceLog sources;
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
+  const auto stages = stage_rows(program, costs, prepared.study.num_stages());
   if (folder) {
     folder->write("study.resolved.yaml", folder->marked_yaml(resolved_study_text(prepared.study)));
     folder->write("schedule.csv", schedule_csv(log.schedule));
@@ -184,6 +190,7 @@ int run_compile(const StudyOptions& options) {
                     [](const std::string& at) { return !at.empty(); }))
       out["begins_at"] = log.begins_at;
     out["kept"] = log.kept;
+    out["stages"] = stages_json(program, stages);
     out["schedule"] = nlohmann::ordered_json::array();
     for (const auto& actions : log.schedule.actions) {
       auto& row = out["schedule"].emplace_back(nlohmann::ordered_json::array());
@@ -198,6 +205,7 @@ int run_compile(const StudyOptions& options) {
   }
   Brief answer(options.full);
   answer.add(partition_text(log, prepared.study.recompute));
+  answer.add(stages_text(program, stages));
   answer.add(schedule_text(log, prepared.study, options.full), kGridNotes);
   answer.add(memory_text(peaks, prepared.study));
   if (transfers) answer.add(transfers_text(*transfers));
