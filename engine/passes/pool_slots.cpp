@@ -9,25 +9,32 @@ namespace trainyard {
 
 namespace {
 
-using OfSegment = Indexed<SegmentId, std::vector<PoolId>>;
+struct Change {
+  PoolId pool;
+  bool takes;  // else it gives back
+};
+using OfSegment = Indexed<SegmentId, std::vector<Change>>;
 
-/// Pools whose slots a segment takes, and gives back.
-void find_changes(const Program& program, OfSegment& takes, OfSegment& gives) {
+/// Pools whose slots a segment takes, and gives back: as its ops do once per step, of microbatches
+/// first all that it takes.
+OfSegment find_changes(const Program& program) {
   const auto pool_of = [&](const Operand& operand) { return program.values[operand.value].pool; };
-  takes.resize(program.segments.size());
-  gives.resize(program.segments.size());
+  OfSegment out(program.segments.size(), {});
   for (const SegmentId s : program.segments.keys()) {
     const auto& ops = program.segments[s].ops;
     for (std::size_t k = 0; k < ops.size(); ++k) {
       const ProgramOp& op = ops[k];
       if (const ValueId filled = slot_taken(program, ops, k); filled != kNoIndex)
-        takes[s].push_back(program.values[filled].pool);
+        out[s].push_back({program.values[filled].pool, true});
       if (op.kind != OpKind::kFree) continue;
       for (const Operand& read : op.reads) {
-        if (pool_of(read) != kNoIndex) gives[s].push_back(pool_of(read));
+        if (pool_of(read) != kNoIndex) out[s].push_back({pool_of(read), false});
       }
     }
+    if (program.segments[s].slots > 0)
+      std::stable_partition(out[s].begin(), out[s].end(), [](const Change& c) { return c.takes; });
   }
+  return out;
 }
 
 }  // namespace
@@ -45,18 +52,18 @@ std::map<PoolId, std::int64_t> buffer_slots(const Program& program) {
 }
 
 void count_slots(Program& program) {
-  OfSegment takes, gives;
-  find_changes(program, takes, gives);
+  const OfSegment changes = find_changes(program);
   for (Pool& pool : program.pools) pool.slots = 0;
   Indexed<PoolId, int> alive(program.pools.size(), 0), taken(program.pools.size(), 0);
   for (const RankClass& list : program.body) {
     for (const Call& call : list.calls) {
-      for (const PoolId pool : takes[call.segment]) {
+      for (const auto& [pool, takes] : changes[call.segment]) {
+        alive[pool] += takes ? 1 : -1;
+        if (!takes) continue;
         int& slots = program.pools[pool].slots;
-        slots = std::max(slots, ++alive[pool]);
+        slots = std::max(slots, alive[pool]);
         ++taken[pool];
       }
-      for (const PoolId pool : gives[call.segment]) --alive[pool];
     }
   }
   for (const auto& [pool, slots] : buffer_slots(program)) {
