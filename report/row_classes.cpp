@@ -20,6 +20,8 @@ TimeClasses classes_of_rows(const Timeline& timeline, const TimelineRank& rank, 
         kind_of.try_emplace({op.name, op.group}, static_cast<std::int32_t>(kinds.size()));
     if (is_new) kinds.push_back(timeline.names[op.name] + ":" + timeline.groups[op.group].name);
   }
+  const auto updates = static_cast<std::int32_t>(kinds.size());
+  kinds.emplace_back(kHostUpdates);
   TimeClasses classes;
   GapClassifier gaps(kinds.size());
   Ticks main = 0;
@@ -27,6 +29,8 @@ TimeClasses classes_of_rows(const Timeline& timeline, const TimelineRank& rank, 
     if (op.group >= 0)
       gaps.communication(seconds(op.start), seconds(op.end), kind_of.at({op.name, op.group}),
                          seconds(main));
+    if (op.stream == StreamId::kHost)
+      gaps.communication(seconds(op.start), seconds(op.end), updates, seconds(main));
     if (op.stream != StreamId::kMain) continue;
     if (op.start > main) gaps.gap(seconds(main), seconds(op.start), seconds(op.issued));
     const Ticks begin = std::max(main, op.start);

@@ -1,9 +1,14 @@
 #include "study/compile_study.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/base/readable.h"
+#include "engine/memory/memory.h"
+#include "engine/program/rank_places.h"
 #include "study/study_origin.h"
 
 namespace trainyard {
@@ -26,6 +31,22 @@ void require_host_memory(const Study& study, const Program& program) {
               std::string(full ? ", or a larger buffer" : ""));
 }
 
+/// What is offloaded on the ranks of one node lies in that node's memory.
+std::optional<Infeasible> host_obstacle(const Study& study, const Program& program) {
+  const Bytes capacity = study.cluster.host.capacity;
+  const bool offloads = study.offload.activations || study.parallel.zero.offloads_state();
+  if (capacity == 0 || !offloads) return std::nullopt;
+  const std::vector<MemoryPeak> peaks = memory_peaks(program, {});
+  std::vector<Bytes> needed(position(study.cluster.num_nodes), 0);
+  for (std::int64_t rank = 0; rank < program.mesh.num_ranks(); ++rank)
+    needed[position(rank / study.cluster.devices_per_node)] += peaks[list_of(program, rank)].host;
+  const Bytes most = *std::max_element(needed.begin(), needed.end());
+  if (most <= capacity) return std::nullopt;
+  return Infeasible{"what is offloaded needs " + bytes_text(most) +
+                        " of a node's memory, which has " + bytes_text(capacity),
+                    "cluster.host.capacity"};
+}
+
 }  // namespace
 
 ProgramInputs program_inputs(const Study& study) {
@@ -37,8 +58,10 @@ std::variant<const Program*, Infeasible> compile(Compiler& compiler, const Graph
                                                  const SoftwareProfile& software, PassLog& log,
                                                  const CompileOptions& options) {
   auto compiled = compiler.compile(model, program_inputs(study), software, log, options);
-  if (const auto* program = std::get_if<const Program*>(&compiled))
+  if (const auto* program = std::get_if<const Program*>(&compiled)) {
     require_host_memory(study, **program);
+    if (auto obstacle = host_obstacle(study, **program)) return *std::move(obstacle);
+  }
   return compiled;
 }
 

@@ -31,7 +31,6 @@ struct FormText {
     return range.empty() ? "a number" : "a number, " + range;
   }
   std::string operator()(const FlagForm& form) const {
-    if (form.only_false) return "false";
     return form.on_off ? "on or off" : "true or false";
   }
   std::string operator()(const TextForm&) const { return "text"; }

@@ -307,7 +307,10 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   if (node.is_scalar()) return read_named_cluster(draft, node, resolvers);
   const KeyTable& keys = keys_of_form(node);
   Section section(draft, "cluster", node, keys);
-  section.refuse_unknown({"profile"});
+  section.refuse_unknown({"profile", "nvme"});
+  section.refuse("nvme",
+                 "state on NVMe is not in this version, which has the host's memory "
+                 "(parallel.zero.offload: optimizer); leave it out");
   const bool flat = &keys == &flat_cluster_keys(), written = &keys == &written_cluster_keys();
   draft.attempt([&] { section.number("price", draft.price); });
   if (&keys != &local_cluster_keys())

@@ -137,6 +137,12 @@ void read_host(Section& cluster_section, Cluster& cluster) {
   }
   read_bandwidth(section, "memory", host.memory);
   read_bandwidth(section, "link", host.link);
+  section.read_given("capacity", [&](const YamlNode& node) {
+    host.capacity = node.as_bytes();
+    if (host.capacity <= 0) node.fail("expected more than 0 bytes");
+  });
+  section.integer("cores", host.cores);
+  section.number("update_rate", host.update_rate);
   section.finish();
   if (cluster.p2p || host.memory > 0) return;
   cluster_section.required("p2p").fail(
@@ -262,6 +268,9 @@ void widen_to_nvlink_domain(const YamlNode& domain, Cluster& cluster) {
   cluster.devices_per_node = size;
   cluster.inter.bandwidth *= static_cast<double>(hosts);
   if (cluster.pcie.switches > 0) cluster.pcie.switches *= hosts;
+  cluster.host.capacity *= hosts;
+  cluster.host.cores *= hosts;
+  cluster.host.update_rate *= static_cast<double>(hosts);
   cluster.num_nodes = (cluster.num_devices + size - 1) / size;
 }
 

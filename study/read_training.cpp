@@ -103,12 +103,6 @@ void read_loss_scale(Section& section, std::string& loss_scale) {
   loss_scale = number_text(scale);
 }
 
-void read_cpu_offload(Section& section, TrainingConfig& training) {
-  section.boolean("cpu_offload", training.cpu_offload);
-  if (!training.cpu_offload) return;
-  section.required("cpu_offload").fail("offloading to the CPU is not in this version; write false");
-}
-
 }  // namespace
 
 void read_training(Section& root) {
@@ -124,8 +118,7 @@ void read_training(Section& root) {
                     {"flash_attention", [&] { read_flash_attention(section, training); }},
                     {"lr", [&] { read_learning_rate(section, training.lr); }},
                     {"betas", [&] { read_betas(section, training.betas); }},
-                    {"loss_scale", [&] { read_loss_scale(section, training.loss_scale); }},
-                    {"cpu_offload", [&] { read_cpu_offload(section, training); }}});
+                    {"loss_scale", [&] { read_loss_scale(section, training.loss_scale); }}});
   section.finish();
 }
 

@@ -114,39 +114,6 @@ void warn_of_post_validation(Study& study, const StudyResolvers& resolvers) {
       "is not finite, makes the next step run twice");
 }
 
-/// What is copied to the host is what recomputation keeps.
-void check_offload(const Study& study) {
-  if (!study.offload.activations) return;
-  const char* const key = "offload.activations";
-  if (study.recompute.method == RecomputeConfig::Method::kNone) {
-    fail_at(study, key,
-            "copies what recomputation keeps, and recompute is none; write recompute: full");
-  }
-  if (study.recompute.method == RecomputeConfig::Method::kByOp ||
-      !study.recompute.modules.empty()) {
-    fail_at(study, key,
-            "copies the inputs of recomputed layers, and recomputation that keeps more of a layer "
-            "is not copied in this version; write recompute: full");
-  }
-  if (study.recompute.method == RecomputeConfig::Method::kSelective &&
-      study.training.flash_attention == FlashAttention::kOn) {
-    fail_at(study, key,
-            "copies what recomputation keeps, and recompute: selective keeps nothing for flash "
-            "attention; "
-            "write recompute: full");
-  }
-}
-
-void check_host_link(const Study& study, const StudyResolvers& resolvers) {
-  if (!study.offload.activations) return;
-  const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
-  if (hardware && hardware->host_link.bandwidth <= 0) {
-    fail_at(study, "offload.activations",
-            "the profile of " + study.cluster.device +
-                " has no host_link, the rate of copies to the host");
-  }
-}
-
 /// Whether stages that follow each other lie on neighbouring pipeline ranks, the last and the first
 /// among them.
 bool joins_neighbours(const Study& study) {
@@ -278,12 +245,14 @@ void check_model_fits(StudyDraft& draft, const StudyResolvers& resolvers) {
              [&] { check_partition(draft); });
   warn_of_recompute(draft);
   warn_of_post_validation(draft, resolvers);
+  draft.rule({"parallel.d2d_buffer", "parallel.pipeline", "cluster"},
+             [&] { check_d2d_buffer(draft, resolvers); });
   if (!draft.has_mistake_in("offload")) {
     draft.rule({"recompute", "training.flash_attention"}, [&] { check_offload(draft); });
     draft.rule({"cluster"}, [&] { check_host_link(draft, resolvers); });
   }
-  draft.rule({"parallel.d2d_buffer", "parallel.pipeline", "cluster"},
-             [&] { check_d2d_buffer(draft, resolvers); });
+  draft.rule({"parallel.zero", "training.cpu_offload", "schedule.post_validation", "cluster"},
+             [&] { resolve_host_state(draft, resolvers); });
 }
 
 }  // namespace

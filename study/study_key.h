@@ -44,8 +44,7 @@ constexpr NumberForm number_above(double least, double most = kAnyNumber) {
 }
 
 struct FlagForm {
-  bool on_off = false;      // takes on and off, too
-  bool only_false = false;  // true is of the contract, and not in this version
+  bool on_off = false;  // takes on and off, too
 };
 
 struct TextForm {

@@ -76,6 +76,15 @@ void check_schedule_rows(const Study& study);
 void check_schedule_row_microbatches(const Study& study);
 void check_microbatch_group(const Study& study);
 
+/// Whether there is something of activations to copy to the host, and a link to copy it over;
+/// behind resolve_defaults().
+void check_offload(const Study& study);
+void check_host_link(const Study& study, const StudyResolvers& resolvers);
+
+/// What parallel.zero.offload and training.cpu_offload, which are one, leave to the study: whether
+/// the plan has state that a host can update, and how fast. The devices are known.
+void resolve_host_state(Study& study, const StudyResolvers& resolvers);
+
 /// parallel.data, or whether the one given has the devices it needs.
 void resolve_data_parallel(Study& study);
 

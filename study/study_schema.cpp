@@ -41,7 +41,6 @@ class SchemaWriter {
     return schema;
   }
   Json operator()(const FlagForm& form) const {
-    if (form.only_false) return {{"enum", {false}}};
     if (form.on_off) return {{"enum", {true, false, "on", "off"}}};
     return {{"type", "boolean"}};
   }

@@ -30,6 +30,8 @@ inline constexpr IndexedArray<ZeroConfig::By, std::string_view, 2> kZeroByWords 
                                                                                    "parameter"};
 inline constexpr IndexedArray<ZeroConfig::Reduce, std::string_view, 2> kZeroReduceWords = {"each",
                                                                                            "last"};
+inline constexpr IndexedArray<ZeroConfig::Offload, std::string_view, 2> kZeroOffloadWords = {
+    "none", "optimizer"};
 inline constexpr std::array<std::string_view, 3> kReduceTypeWords = {"fp32", "bf16", "fp16"};
 inline constexpr std::string_view kLayerUnits = "layer";  // of parallel.zero.units
 inline constexpr IndexedArray<ContextConfig::Method, std::string_view, 3> kContextMethodWords = {
@@ -90,5 +92,6 @@ inline constexpr std::array<std::string_view, 2> kPlannedPartitions = {"smp", "r
 inline constexpr std::array<std::string_view, 7> kPlannedTensorMethods = {
     "auto", "atp", "smp", "map", "summa-2d", "summa-2.5d", "3d"};
 inline constexpr std::array<std::string_view, 1> kPlannedRecomputes = {"rotor"};
+inline constexpr std::array<std::string_view, 1> kPlannedZeroOffloads = {"parameters"};
 
 }  // namespace trainyard

@@ -55,6 +55,7 @@ void write_zero(ResolvedText& out, const ZeroConfig& zero) {
   if (zero.stage > 0) {
     out.text("by", kZeroByWords[zero.by]);
     if (zero.replicate > 1) out.integer("replicate", zero.replicate);
+    if (zero.offloads_state()) out.text("offload", kZeroOffloadWords[zero.offload]);
   }
   if (zero.stage > 1) {
     out.text("reduce", kZeroReduceWords[zero.reduce]);

@@ -110,6 +110,9 @@ void write_host(ResolvedText& out, const HostMemory& host) {
   out.integer("sockets", host.sockets);
   if (host.memory > 0) out.line("memory", bandwidth_text(host.memory));
   if (host.link > 0) out.line("link", bandwidth_text(host.link));
+  if (host.capacity > 0) out.line("capacity", std::to_string(host.capacity) + " B");
+  if (host.cores > 0) out.integer("cores", host.cores);
+  if (host.update_rate > 0) out.number("update_rate", host.update_rate);
   out.close();
 }
 
@@ -154,8 +157,10 @@ void write_cluster(ResolvedText& out, const Study& study) {
   out.close();
   out.line("p2p", cluster.p2p ? "on" : "off");
   if (cluster.inter.kind != "none") out.line("rdma", has_rdma(cluster) ? "on" : "off");
-  if (cluster.host.sockets > 1 || cluster.host.memory > 0 || !cluster.p2p)
-    write_host(out, cluster.host);
+  const HostMemory& host = cluster.host;
+  if (host.sockets > 1 || host.memory > 0 || !cluster.p2p || host.capacity > 0 || host.cores > 0 ||
+      host.update_rate > 0)
+    write_host(out, host);
   write_fabric(out, cluster.fabric);
   std::string speed;
   for (const auto& [device, factor] : cluster.speed) {

@@ -81,7 +81,7 @@ std::vector<Seconds> host_times(const Program& program, const std::vector<TraceR
     const ProgramOp& op = op_of(program, rows[i]);
     carried += std::max(0.0, rows[i].issued - free_since);
     const bool frees = op.kind == OpKind::kFree;
-    const bool main = op.stream == StreamId::kMain;
+    const bool main = is_compute(op.stream);  // what the host computes is in its turn, too
     // A free may have to wait for other streams: that is not the host's doing.
     if (frees) carried += std::max(0.0, rows[i].end - rows[i].start);
     free_since = main ? rows[i].end : rows[i].issued;
@@ -105,7 +105,7 @@ MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const Ru
       for (std::size_t i = 0; i < rank.rows.size(); ++i) {
         const TraceRow& row = rank.rows[i];
         const ProgramOp& op = op_of(program, row);
-        const bool runs = op.stream == StreamId::kMain && op.kind != OpKind::kFree;
+        const bool runs = is_compute(op.stream) && op.kind != OpKind::kFree;
         const auto segment = row.segment;
         if (runs) kernel[segment][row.op].add(row.end - row.start);
         host[segment][row.op].add(before[i]);

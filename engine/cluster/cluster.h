@@ -90,12 +90,19 @@ struct Fabric {
   BytesPerSecond global_link = 0;  // dragonfly: between two groups
 };
 
-/// Memory of the hosts, through which devices without peer access (`p2p: off`) send: one device
-/// writes it, the other, or the NIC, reads it.
+/// The hosts: their memory, through which devices without peer access (`p2p: off`) send (one device
+/// writes it, the other, or the NIC, reads it) and in which what is offloaded lies; and the cores,
+/// which update an optimizer's state that lies there.
 struct HostMemory {
   std::int64_t sockets = 1;   // per node, each with an equal part of its devices
   BytesPerSecond memory = 0;  // of one socket, reads and writes together
   BytesPerSecond link = 0;    // between sockets, one direction; 0: no bottleneck
+  Bytes capacity = 0;         // of a node; 0: not known
+  std::int64_t cores = 0;     // of a node; 0: not known
+  /// Parameters per second that a node's cores update, all together, AdamW's state in their memory;
+  /// 0: not known. CPUs that are the devices update as these.
+  double update_rate = 0;
+  Provenance update_provenance = {};
 };
 
 /// PCIe switches of a node, each with an equal part of its devices and NICs behind it.

@@ -312,6 +312,14 @@ Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardwar
          (curve.efficiency * hardware.memory_bandwidth);
 }
 
+Seconds host_update_time(std::int64_t parameters, std::int64_t ranks, const Cluster& cluster,
+                         SourceLog& log) {
+  const HostMemory& host = cluster.host;
+  if (!host.update_provenance.note.empty())
+    log.use(host.update_provenance, cluster.name, "host.update_rate", "updates by the host");
+  return static_cast<double>(parameters) * static_cast<double>(ranks) / host.update_rate;
+}
+
 double tensor_exposed(const SoftwareProfile& software, SourceLog& log) {
   use_number("tensor_exposed", "tensor-parallel collectives", software, log);
   return software.tensor_exposed;

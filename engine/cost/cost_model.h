@@ -73,6 +73,11 @@ KernelUncertainty kernel_uncertainty(const KernelWork& work, const HardwareProfi
 Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardware,
                            const SoftwareProfile& software, SourceLog& log);
 
+/// Seconds in which the host updates `parameters` of one of `ranks` ranks of its node, which share
+/// its cores evenly: parameters / (HostMemory::update_rate / ranks). The rate is above 0.
+Seconds host_update_time(std::int64_t parameters, std::int64_t ranks, const Cluster& cluster,
+                         SourceLog& log);
+
 /// Share of a tensor-parallel collective's time that is left where the framework runs it in pieces
 /// beside the GEMM before or behind it: SoftwareProfile::tensor_exposed.
 double tensor_exposed(const SoftwareProfile& software, SourceLog& log);

@@ -37,12 +37,18 @@ std::int64_t ranks_of_layer(const Program& program) {
   return most;
 }
 
+/// Ranks that share a host.
+std::int64_t ranks_of_node(const Program& program, const Cluster& cluster) {
+  return std::min(cluster.devices_per_node, program.mesh.num_ranks());
+}
+
 /// Costs the ops of one segment after another.
 class SegmentCoster {
  public:
   SegmentCoster(const Program& program, const HardwareProfile& hardware,
-                const SoftwareProfile& software, SourceLog& log)
+                const SoftwareProfile& software, const Cluster& cluster, SourceLog& log)
       : program_(program),
+        cluster_(cluster),
         hardware_(hardware),
         software_(software),
         log_(log),
@@ -62,6 +68,11 @@ class SegmentCoster {
       if (has_no_peers(program_, op, pipeline_ranks_[id])) continue;
       if (moves_data(op.kind)) {
         cost.launch = launch_;
+      } else if (op.stream == StreamId::kHost && cluster_.host.update_rate > 0) {
+        const std::int64_t parameters = num_elements(program_.values[op.writes[0].value].dims);
+        cost.kernel =
+            host_update_time(parameters, ranks_of_node(program_, cluster_), cluster_, log_);
+        cost.launch = launch_;
       } else if (work.cls != KernelClass::kNone) {
         cost.kernel =
             kernel_time(work, hardware_, software_, speed, log_) +
@@ -74,6 +85,7 @@ class SegmentCoster {
 
  private:
   const Program& program_;
+  const Cluster& cluster_;
   const HardwareProfile& hardware_;
   const SoftwareProfile& software_;
   SourceLog& log_;
@@ -89,10 +101,12 @@ const Costs& CostCache::make(const Program& program, const SharedSegments& share
                              const Cluster& cluster, SourceLog& log) {
   const Cluster& before = costs_.cluster;
   const bool again = segments_ != 0 && segments_ == shared.number &&
-                     before.device == cluster.device && before.speed == cluster.speed;
+                     before.device == cluster.device && before.speed == cluster.speed &&
+                     before.devices_per_node == cluster.devices_per_node &&
+                     before.host.update_rate == cluster.host.update_rate;
   segments_ = 0;
   costs_.cluster = cluster;
-  SegmentCoster coster(program, hardware, software, log);
+  SegmentCoster coster(program, hardware, software, cluster, log);
   if (again) {
     for (auto& [speed, segments] : costs_.ops) {
       for (const SegmentId s : segments.keys()) {

@@ -10,6 +10,11 @@ Seconds TimeClasses::exposed_total() const {
 
 Seconds TimeClasses::total() const { return compute + optimizer + exposed_total() + host + bubble; }
 
+void add_covered(TimeClasses& to, const std::string& kind, Seconds seconds) {
+  if (seconds <= 0) return;
+  (kind == kHostUpdates ? to.optimizer : to.exposed[kind]) += seconds;
+}
+
 void add_scaled(TimeClasses& to, const TimeClasses& part, double factor) {
   to.compute += factor * part.compute;
   to.optimizer += factor * part.optimizer;

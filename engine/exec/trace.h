@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/units.h"
@@ -27,7 +28,7 @@ struct TraceRow {
 /// applies: compute, optimizer, exposed communication, host, bubble.
 struct TimeClasses {
   Seconds compute = 0;    // an op outside phase U on the main stream
-  Seconds optimizer = 0;  // phase U
+  Seconds optimizer = 0;  // phase U; and main idle, its host updates
   std::map<std::string, Seconds>
       exposed;         // by kind ("all_reduce:tp"): main idle, this rank communicates
   Seconds host = 0;    // main idle, its next op not issued yet
@@ -35,6 +36,12 @@ struct TimeClasses {
   Seconds exposed_total() const;
   Seconds total() const;
 };
+
+/// Among the kinds of what covers a main stream's idle time: an update by the host.
+inline constexpr std::string_view kHostUpdates = "update:host";
+
+/// Adds what of main's idle time something of this kind covers, to where it counts.
+void add_covered(TimeClasses& to, const std::string& kind, Seconds seconds);
 
 /// Adds `factor` times every part of `part`.
 void add_scaled(TimeClasses& to, const TimeClasses& part, double factor);

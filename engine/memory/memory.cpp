@@ -239,6 +239,10 @@ class MemoryCounter {
         slot = std::max(slot, bytes_[root]);
       }
       if (v.scope != Scope::kPersistent || !first(value_mark_, root)) return;
+      if (v.space == Space::kHost) {
+        host_ += bytes_[root];
+        return;
+      }
       (v.owner >= 0 ? owned[v.owner] : parts)[v.memory] += bytes_[root];
       if (v.memory == MemoryClass::kParameter) parameters_ += bytes_[root] / size_in_bytes(v.dtype);
     };
@@ -248,7 +252,8 @@ class MemoryCounter {
         for (const Operand& operand : op.reads) see(operand);
         for (const Operand& operand : op.writes) see(operand);
         for (const Operand& operand : op.accumulates) see(operand);
-        if (op.kind != OpKind::kAdamW && op.kind != OpKind::kSgd) continue;
+        const bool updates = op.kind == OpKind::kAdamW || op.kind == OpKind::kSgd;
+        if (!updates || op.stream == StreamId::kHost) continue;
         const Value& weights = value((op.writes.empty() ? op.accumulates : op.writes).back().value);
         const Value& gradient = value(op.reads.back().value);
         updated[weights.owner] += size_in_bytes(gradient) / size_in_bytes(gradient.dtype);
@@ -289,7 +294,7 @@ class MemoryCounter {
       touched_by_;  // [slot], of storage roots: the segment that last touched it
   Indexed<SegmentId, Profile> profiles_;
   std::int32_t mark_ = 0;  // of the list being counted
-  // Sums over it: pools on the host, elements of weights, copies of gradients by the update.
+  // Sums over it: what lies on the host, elements of weights, copies of gradients by the update.
   Bytes host_ = 0;
   std::int64_t parameters_ = 0;
   Bytes step_copies_ = 0;

@@ -33,7 +33,8 @@ struct MemoryPeak {
   Bytes optimizer_state = 0;  // fp32 master weights and moments
   Bytes activations = 0;
   Bytes buffers = 0;  // pools, and what the software profile adds (context, communicators)
-  Bytes host = 0;     // pools in the memory of the host, all the time; in no other figure
+  Bytes host = 0;     // pools and persistent values in the memory of the host, all the time; in no
+                      // other figure
   Bytes cached =
       0;  // what the allocator keeps beside the total while the device has room; in no other figure
   std::string instant;  // "0F7 op 41" (op_place())

@@ -30,6 +30,8 @@ class BucketValues {
   void add(std::size_t index) {
     Bucket& bucket = plan_.buckets[index];
     const std::string name = "b" + std::to_string(index);
+    // Averages have no state that a host could update.
+    bucket.on_host = parallel_.zero.offloads_state() && bucket.momentum == 0;
     const DType gradient_type =
         bucket.reduced_each ? parallel_.zero.reduce_dtype.value_or(grad_dtype_) : grad_dtype_;
     add_whole(bucket, name, gradient_type);
@@ -38,19 +40,8 @@ class BucketValues {
       bucket.parameter_shard = owned_view(name + ".param_own", bucket.parameter, bucket);
       bucket.whole.push_back(bucket.parameter_shard);
     }
-    const auto state_buffer = [&](const std::string& suffix) {
-      const ValueId id =
-          buffer(name + suffix, state_dtype(), Scope::kPersistent, MemoryClass::kOptimizerState,
-                 bucket.owner >= 0 ? owned_spec(bucket) : flat_spec(bucket, sharded_));
-      program_.values[id].owner = static_cast<std::int16_t>(bucket.owner);
-      (sharded_ ? bucket.shards : bucket.whole).push_back(id);
-      return id;
-    };
-    if (is_half() && !bucket.is_gathered()) bucket.master = state_buffer(".master");
-    if (config_.optimizer == Optimizer::kAdamW && bucket.momentum == 0) {
-      bucket.first_moment = state_buffer(".exp_avg");
-      bucket.second_moment = state_buffer(".exp_avg_sq");
-    }
+    add_state(bucket, name);
+    if (bucket.on_host) add_host_copies(bucket, name);
     std::int64_t offset = 0;
     for (const ParameterId p : bucket.parameters) {
       const TensorId weight = parameter(p).tensor;
@@ -74,6 +65,42 @@ class BucketValues {
   const Parameter& parameter(ParameterId index) const { return training_.graph.parameters[index]; }
   const TensorSpec& spec(SpecId id) const { return training_.graph.specs[id]; }
   ValueId add_value(Value value) { return program_.values.add(std::move(value)); }
+
+  void add_state(Bucket& bucket, const std::string& name) {
+    const auto state_buffer = [&](const std::string& suffix) {
+      const ValueId id =
+          buffer(name + suffix, state_dtype(), Scope::kPersistent, MemoryClass::kOptimizerState,
+                 bucket.owner >= 0 ? owned_spec(bucket) : flat_spec(bucket, sharded_));
+      Value& value = program_.values[id];
+      value.owner = static_cast<std::int16_t>(bucket.owner);
+      if (bucket.on_host) value.space = Space::kHost;
+      (sharded_ ? bucket.shards : bucket.whole).push_back(id);
+      return id;
+    };
+    // What a host updates cannot lie on the device, too: then there is always a master.
+    if (bucket.on_host || (is_half() && !bucket.is_gathered()))
+      bucket.master = state_buffer(".master");
+    if (config_.optimizer == Optimizer::kAdamW && bucket.momentum == 0) {
+      bucket.first_moment = state_buffer(".exp_avg");
+      bucket.second_moment = state_buffer(".exp_avg_sq");
+    }
+  }
+
+  /// What the host is sent to update by, and what it sends back, through slots that the buckets of
+  /// a rank share.
+  void add_host_copies(Bucket& bucket, const std::string& name) {
+    const TensorSpec spec = flat_spec(bucket, sharded_);
+    bucket.host_gradient =
+        buffer(name + ".grad_host", grad_dtype_, Scope::kPersistent, MemoryClass::kGradient, spec);
+    bucket.host_weights = buffer(name + ".param_host", config_.precision, Scope::kStep,
+                                 MemoryClass::kParameter, spec);
+    program_.values[bucket.host_weights].pool =
+        host_pool(program_, "weights@" + std::to_string(bucket.rank));
+    for (const ValueId id : {bucket.host_gradient, bucket.host_weights}) {
+      program_.values[id].space = Space::kHost;
+      (sharded_ ? bucket.shards : bucket.whole).push_back(id);
+    }
+  }
 
   /// A buffer's one dim, of which a rank has the parameters that it holds, or its shard of them.
   TensorSpec flat_spec(const Bucket& bucket, bool sharded) const {
@@ -162,12 +189,13 @@ class BucketValues {
   }
 
   /// As FSDP has them: in the type that the optimizer updates, and cast for each gather. There is
-  /// no second copy in 16 bits.
+  /// no second copy in 16 bits. Where the host updates a master, only what is gathered.
   void add_parameter_shards(Bucket& bucket, const std::string& name) {
-    const DType type = is_half() ? state_dtype() : config_.precision;
+    const bool widens = is_half() && !bucket.on_host;
+    const DType type = widens ? state_dtype() : config_.precision;
     bucket.parameter_shard = buffer(name + ".param_shard", type, Scope::kPersistent,
                                     MemoryClass::kParameter, flat_spec(bucket, true));
-    if (!is_half()) return;
+    if (!widens) return;
     bucket.cast_shard = buffer(name + ".param_cast", config_.precision, Scope::kStep,
                                MemoryClass::kBuffer, flat_spec(bucket, true));
     bucket.shards.push_back(bucket.cast_shard);
@@ -215,6 +243,13 @@ class BucketValues {
 };
 
 }  // namespace
+
+PoolId host_pool(Program& program, const std::string& name) {
+  const auto known = std::find_if(program.pools.begin(), program.pools.end(),
+                                  [&](const Pool& pool) { return pool.name == name; });
+  if (known != program.pools.end()) return PoolId(known - program.pools.begin());
+  return program.pools.add({name, 0, Space::kHost});
+}
 
 void add_bucket_values(const TrainingGraph& training, const ParallelConfig& parallel,
                        const TrainingConfig& config, DType grad_dtype, Program& program,

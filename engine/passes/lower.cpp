@@ -149,18 +149,25 @@ class Lowering {
     return software_.overlap_data_parallel && bucket.partial == 0;
   }
 
-  /// What is called inside the call of an action: [action] -> (op, reduction of a bucket),
-  /// ascending.
+  /// What is called inside the call of an action: [action] -> (op, reduction of a bucket, or its
+  /// copy to the host), ascending.
   using BucketCalls = std::map<std::size_t, std::vector<std::pair<std::uint32_t, SegmentId>>>;
 
+  /// Whether the gradient goes to the host as soon as it is whole.
+  bool copies_inside(std::size_t i) const {
+    const Bucket& bucket = draft_.plan.buckets[i];
+    return step_.buckets[i].copy_out != kNoIndex && overlaps(bucket) && bucket.tied.empty();
+  }
+
   /// Each bucket of the rank is reduced inside the last call that adds to it, behind the last op
-  /// that does.
+  /// that does, and copied to the host behind that.
   BucketCalls find_bucket_calls(std::int32_t of_class) {
     const std::int32_t rank = draft_.classes[of_class].rank;
     std::map<SegmentId, std::vector<std::pair<std::uint32_t, std::size_t>>> adds;  // (op, bucket)
     std::size_t left = 0;
     for (const std::size_t i : draft_.plan.of_rank[rank]) {
-      if (!overlaps(draft_.plan.buckets[i]) || step_.buckets[i].reduce == kNoIndex) continue;
+      const bool reduces = overlaps(draft_.plan.buckets[i]) && step_.buckets[i].reduce != kNoIndex;
+      if (!reduces && !copies_inside(i)) continue;
       check(!step_.buckets[i].added_by.empty(), "something adds to every bucket");
       for (const auto& [segment, op] : step_.buckets[i].added_by) adds[segment].emplace_back(op, i);
       ++left;
@@ -174,7 +181,9 @@ class Lowering {
       for (const auto& [op, bucket] : of_segment->second) {
         if (found[bucket]) continue;
         found[bucket] = true;
-        out[i].emplace_back(op, step_.buckets[bucket].reduce);
+        if (step_.buckets[bucket].reduce != kNoIndex)
+          out[i].emplace_back(op, step_.buckets[bucket].reduce);
+        if (copies_inside(bucket)) out[i].emplace_back(op, step_.buckets[bucket].copy_out);
         --left;
       }
       adds.erase(of_segment);
@@ -259,6 +268,10 @@ class Lowering {
       if (!software_.overlap_data_parallel) calls.back().after.push_back(last_compute);
     }
     for (const std::size_t i : own) add(step_.buckets[i].reduce_tied, -1);
+    for (const std::size_t i : own) {
+      if (copies_inside(i) || !add(step_.buckets[i].copy_out, -1)) continue;
+      if (!software_.overlap_data_parallel) calls.back().after.push_back(last_compute);
+    }
     add(step_.loss[rank], -1);
     add(step_.norm[rank], -1);
     add(step_.update[rank], -1);

@@ -46,6 +46,10 @@ struct Bucket {
   // and over all replicas. One value where those are the same ranks.
   ValueId gradient_part = kNoIndex, gradient_sum = kNoIndex;
   ValueId master = kNoIndex, first_moment = kNoIndex, second_moment = kNoIndex;
+  // With `on_host` the state above lies there, always with a master; and so do the gradient that
+  // the host updates by, and the weights that it has made, until they are copied back.
+  bool on_host = false;
+  ValueId host_gradient = kNoIndex, host_weights = kNoIndex;
   bool is_gathered() const { return unit != kNoUnit; }
   std::vector<ValueId> whole,
       shards;  // values as long as the bucket, or as a data-parallel rank's part of it

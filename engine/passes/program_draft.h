@@ -74,7 +74,9 @@ struct BucketSegments {
   SegmentId reduce_tensor =
       kNoIndex;  // partial sums of replicated parameters, over tensor parallelism
   SegmentId reduce_tied = kNoIndex;  // over the pipeline ranks that share the weights
-  /// Segments of the backward that add to it, each with the op before which it has.
+  SegmentId copy_out = kNoIndex;     // to the host, which updates by it
+  /// Segments of the backward that add to accumulated_gradient(), each with the op before which it
+  /// has.
   std::vector<std::pair<SegmentId, std::uint32_t>> added_by;
 };
 

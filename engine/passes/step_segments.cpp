@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/passes/bucket_values.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/step_reductions.h"
 
@@ -27,8 +28,10 @@ class StepBuilder {
     for (std::int32_t stage = 0; stage < stages; ++stage) out_.zero.push_back(add_zero(stage));
     out_.buckets.resize(draft_.plan.buckets.size());
     StepReductions reductions(draft_, parallel_);
-    for (std::size_t i = 0; i < out_.buckets.size(); ++i)
+    for (std::size_t i = 0; i < out_.buckets.size(); ++i) {
       reduced_.push_back(reductions.add(i, out_.buckets[i]));
+      if (draft_.plan.buckets[i].on_host) out_.buckets[i].copy_out = add_copy_out(i);
+    }
     find_completion();
     add_norm_group();
     for (std::int32_t rank = 0; rank < draft_.num_ranks; ++rank) {
@@ -106,7 +109,7 @@ class StepBuilder {
   void find_completion() {
     std::map<ValueId, std::size_t> bucket_of;
     for (std::size_t i = 0; i < draft_.plan.buckets.size(); ++i) {
-      bucket_of[draft_.plan.buckets[i].gradient] = i;
+      bucket_of[accumulated_gradient(draft_.plan.buckets[i])] = i;
     }
     std::vector<SegmentId> adding;
     for (const auto& of_size : draft_.stages) {
@@ -130,6 +133,12 @@ class StepBuilder {
         }
       }
     }
+  }
+
+  SegmentId add_copy_out(std::size_t i) {
+    const Bucket& bucket = draft_.plan.buckets[i];
+    return add_segment(bucket.stage, "OFFLOAD_GRAD." + std::to_string(i), Phase::kCommunicate,
+                       {host_copy(StreamId::kD2h, reduced_[i], bucket.host_gradient)});
   }
 
   bool takes_norm() const {
@@ -217,40 +226,107 @@ class StepBuilder {
     std::vector<ProgramOp> ops;
     ProgramOp free;
     free.kind = OpKind::kFree;
-    const ValueId norm = norm_[rank];
     for (std::int32_t stage = 0; stage < draft_.num_stages; ++stage) {
       if (draft_.forms[stage].rank != rank) continue;
       const std::vector<ProgramOp>& first = draft_.behind_step[stage];
       ops.insert(ops.end(), first.begin(), first.end());
       free_of_step(draft_.before_step[stage], free);
     }
+    const ValueId norm = norm_[rank];
+    HostUpdates host;
+    if (norm != kNoIndex && parallel_.zero.offloads_state()) host.norm = copy_norm(rank, norm, ops);
     for (const std::size_t i : draft_.plan.of_rank[rank]) {
       const Bucket& bucket = draft_.plan.buckets[i];
-      const ValueId weights =
-          bucket.parameter_shard != kNoIndex ? bucket.parameter_shard : bucket.parameter;
-      ProgramOp op = bucket.momentum > 0 ? average_op(bucket) : optimizer_op(norm);
-      op.reads.push_back({reduced_[i], 0});
-      for (ValueId state : {bucket.master, bucket.first_moment, bucket.second_moment}) {
-        if (state != kNoIndex) op.accumulates.push_back({state, 0});
-      }
-      // With master weights the working copy is only written.
-      (bucket.master != kNoIndex ? op.writes : op.accumulates).push_back({weights, 0});
-      ops.push_back(std::move(op));
-      if (bucket.owner >= 0) {
-        ops.push_back(collective_op(OpKind::kBroadcast, kDataGroup, StreamId::kDp, weights,
-                                    bucket.parameter));
-      } else if (bucket.parameter_shard != kNoIndex && !bucket.is_gathered()) {
-        ops.push_back(
-            collective_op(OpKind::kAllGather, shards_, StreamId::kDp, weights, bucket.parameter));
-      }
+      if (bucket.on_host)
+        update_on_host(bucket, host, ops);
+      else
+        update(bucket, reduced_[i], norm, ops);
+      spread_update(bucket, ops);
       free.reads.push_back({accumulated_gradient(bucket), 0});
       if (!is_gathered_once(bucket)) continue;
       free.reads.push_back({bucket.parameter, 0});
       if (bucket.cast_shard != kNoIndex) free.reads.push_back({bucket.cast_shard, 0});
     }
     if (norm != kNoIndex) free.reads.push_back({storage_root(program(), norm), 0});
+    for (const ValueId copy : {host.norm, host.copied_back}) {
+      if (copy != kNoIndex) free.reads.push_back({copy, 0});
+    }
     if (!free.reads.empty()) ops.push_back(std::move(free));
     return add_segment(rank, "UPDATE", Phase::kUpdate, std::move(ops));
+  }
+
+  static ValueId own_weights(const Bucket& bucket) {
+    return bucket.parameter_shard != kNoIndex ? bucket.parameter_shard : bucket.parameter;
+  }
+
+  void update(const Bucket& bucket, ValueId gradient, ValueId norm, std::vector<ProgramOp>& ops) {
+    ProgramOp op = bucket.momentum > 0 ? average_op(bucket) : optimizer_op(norm);
+    op.reads.push_back({gradient, 0});
+    for (ValueId state : {bucket.master, bucket.first_moment, bucket.second_moment}) {
+      if (state != kNoIndex) op.accumulates.push_back({state, 0});
+    }
+    // With master weights the working copy is only written.
+    (bucket.master != kNoIndex ? op.writes : op.accumulates).push_back({own_weights(bucket), 0});
+    ops.push_back(std::move(op));
+  }
+
+  /// What the updates of a rank's buckets by its host have in common.
+  struct HostUpdates {
+    ValueId norm = kNoIndex;         // there
+    ValueId copied_back = kNoIndex;  // the last weights whose slot is not free again
+  };
+
+  /// The host updates a bucket while the weights of the one before are copied back, from a slot
+  /// that is free once that has ended: so it has two.
+  void update_on_host(const Bucket& bucket, HostUpdates& host, std::vector<ProgramOp>& ops) {
+    ProgramOp op = optimizer_op(host.norm);
+    op.stream = StreamId::kHost;
+    op.reads.push_back({bucket.host_gradient, 0});
+    for (ValueId state : {bucket.master, bucket.first_moment, bucket.second_moment}) {
+      if (state != kNoIndex) op.accumulates.push_back({state, 0});
+    }
+    op.writes.push_back({bucket.host_weights, 0});
+    ops.push_back(std::move(op));
+    ops.push_back(host_copy(StreamId::kH2d, bucket.host_weights, own_weights(bucket)));
+    const ValueId before = std::exchange(host.copied_back, bucket.host_weights);
+    if (before == kNoIndex) return;
+    ProgramOp free;
+    free.kind = OpKind::kFree;
+    free.reads.push_back({before, 0});
+    ops.push_back(std::move(free));
+  }
+
+  /// The host clips by the norm, and looks at whether it is finite.
+  ValueId copy_norm(std::int32_t rank, ValueId norm, std::vector<ProgramOp>& ops) {
+    Value value = program().values[norm];
+    const std::string name = "norm_host@" + std::to_string(rank);
+    value.name = name;
+    value.alias.reset();
+    value.space = Space::kHost;
+    value.pool = host_pool(program(), name);
+    const ValueId copy = program().values.add(std::move(value));
+    ops.push_back(host_copy(StreamId::kD2h, norm, copy));
+    return copy;
+  }
+
+  static ProgramOp host_copy(StreamId stream, ValueId from, ValueId to) {
+    ProgramOp op;
+    op.kind = OpKind::kCopy;
+    op.stream = stream;
+    op.reads.push_back({from, 0});
+    op.writes.push_back({to, 0});
+    return op;
+  }
+
+  /// To the replicas that have no part in the update.
+  void spread_update(const Bucket& bucket, std::vector<ProgramOp>& ops) const {
+    if (bucket.owner >= 0) {
+      ops.push_back(collective_op(OpKind::kBroadcast, kDataGroup, StreamId::kDp,
+                                  bucket.parameter_shard, bucket.parameter));
+    } else if (bucket.parameter_shard != kNoIndex && !bucket.is_gathered()) {
+      ops.push_back(collective_op(OpKind::kAllGather, shards_, StreamId::kDp,
+                                  bucket.parameter_shard, bucket.parameter));
+    }
   }
 
   /// What ops at the begin of a step have made for it.

@@ -29,12 +29,17 @@ struct ZeroConfig {
   enum class Reduce : std::uint8_t { kEach, kLast } reduce = Reduce::kEach;
   std::optional<DType> reduce_dtype;  // of a microbatch's gradients; nullopt: as they add up
   int replicate = 1;  // groups of ranks that each divide all among themselves (HSDP)
+  enum class Offload : std::uint8_t {
+    kNone,
+    kOptimizer  // its state lies in the memory of the host, which updates it (ZeRO-Offload)
+  } offload = Offload::kNone;
   // Stage 3:
   std::vector<std::string> units;     // patterns of modules gathered together; empty: layers
   int prefetch = 1;                   // units ahead of the one that computes, a gather is issued
   int gathers_in_flight = 2;          // units gathered at once, that which computes among them
   bool reshard_after_forward = true;  // false: gathered parameters stay for the backward
   bool reduces_each() const { return stage >= 2 && reduce == Reduce::kEach; }
+  bool offloads_state() const { return offload == Offload::kOptimizer; }
   friend bool operator==(const ZeroConfig&, const ZeroConfig&) = default;
 };
 
@@ -122,7 +127,7 @@ struct TrainingConfig {
   std::int64_t seed = 1;
   std::string loss_scale = "dynamic";  // fp16 only; or a number
   double timeout_s = 300;
-  bool cpu_offload = false;  // this version refuses true
+  bool cpu_offload = false;  // another word for ZeroConfig::offload, and always says the same
   bool compiled = false;     // torch.compile: the framework's version that fuses
   bool async_tp = false;     // tensor-parallel collectives go in pieces beside their products
   friend bool operator==(const TrainingConfig&, const TrainingConfig&) = default;

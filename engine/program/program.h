@@ -54,14 +54,20 @@ enum class StreamId : std::uint8_t {
   kFwdIn,  // from the previous rank: a send does not queue behind a receive
   kBwdIn,  // from the next rank
   kD2h,    // copies from the device to its host
-  kH2d     // and back
+  kH2d,    // and back
+  kHost    // what the host computes itself: updates of what lies in its memory
 };
-inline constexpr int kNumStreams = 10;
+inline constexpr int kNumStreams = 11;
 inline constexpr Keys<StreamId> kAllStreams{StreamId{0}, StreamId{kNumStreams}};
 using StreamSet = std::uint16_t;  // a bit per stream
 static_assert(kNumStreams <= 16);
 constexpr StreamSet stream_bit(StreamId stream) {
   return static_cast<StreamSet>(1U << static_cast<unsigned>(stream));
+}
+
+/// Whether kernels run on it: the others move data.
+constexpr bool is_compute(StreamId stream) {
+  return stream == StreamId::kMain || stream == StreamId::kHost;
 }
 
 /// The stream that stands for both ends of a transfer: that of the sender.

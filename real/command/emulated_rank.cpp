@@ -91,7 +91,7 @@ EmulationNeed emulation_need(const Program& program, std::size_t list, bool on_g
   for (const TraceRow& row : issued_rows(program, program.body[list])) segments.insert(row.segment);
   for (const SegmentId segment : segments) {
     for (const ProgramOp& op : program.segments[segment].ops) {
-      if (op.stream == StreamId::kMain)
+      if (is_compute(op.stream))
         need.workspace = std::max(need.workspace, workspace_bytes(program, op, threads));
     }
   }

@@ -141,7 +141,7 @@ void take_measured(const Program& program, EmulatedAnswer& answer) {
     for (const TraceRow& row : rows) {
       const Segment& segment = program.segments[row.segment];
       const ProgramOp& op = segment.ops[row.op];
-      if (op.stream != StreamId::kMain || op.kind == OpKind::kFree) continue;
+      if (!is_compute(op.stream) || op.kind == OpKind::kFree) continue;
       OwnTime& own = answer.measured;
       (segment.phase == Phase::kUpdate ? own.optimizer : own.compute) +=
           share * (row.end - row.start);

@@ -35,7 +35,8 @@ class CudaDevice final : public Device {
                  make_stream(index, StreamId::kFwd),   make_stream(index, StreamId::kBwd),
                  make_stream(index, StreamId::kDp),    make_stream(index, StreamId::kNorm),
                  make_stream(index, StreamId::kFwdIn), make_stream(index, StreamId::kBwdIn),
-                 make_stream(index, StreamId::kD2h),   make_stream(index, StreamId::kH2d)} {
+                 make_stream(index, StreamId::kD2h),   make_stream(index, StreamId::kH2d),
+                 make_stream(index, StreamId::kHost)} {
     c10::cuda::set_device(where_.index());
     // Memory is taken from the main stream's share and given back to it: a `free` of the Program is
     // on main.
@@ -70,7 +71,12 @@ class CudaDevice final : public Device {
     ++launches_;
   }
 
-  void wait(StreamId waiting, EventId event) override { events_[event].block(stream(waiting)); }
+  /// What the host computes runs in the thread that launches it, which waits itself; nothing is
+  /// launched on that stream, so that what is recorded there has happened.
+  void wait(StreamId waiting, EventId event) override {
+    if (waiting == StreamId::kHost) return events_[event].synchronize();
+    events_[event].block(stream(waiting));
+  }
   void record(StreamId on, EventId event) override { events_[event].record(stream(on)); }
   bool happened(EventId event) override { return events_[event].query(); }
 

@@ -20,7 +20,7 @@ void HostDevice::begin_step(std::size_t num_events, bool timed) {
 }
 
 void HostDevice::launch(const ProgramOp& op, std::function<void()> work) {
-  if (op.stream == StreamId::kMain) {
+  if (is_compute(op.stream)) {
     Launched main;
     if (timed_) main.span.ready = main.span.start = seconds(Clock::now());
     work();
@@ -41,7 +41,7 @@ void HostDevice::launch(const ProgramOp& op, std::function<void()> work) {
 void HostDevice::wait(StreamId stream, EventId event) {
   const CompletionPtr& completion = events_[event];
   if (!completion) return;
-  if (stream == StreamId::kMain) {
+  if (is_compute(stream)) {
     completion->wait();
   } else {
     streams_[stream].waits.push_back(completion);
@@ -49,8 +49,8 @@ void HostDevice::wait(StreamId stream, EventId event) {
 }
 
 void HostDevice::record(StreamId stream, EventId event) {
-  // Work on the main stream has ended when its launch returns.
-  if (stream == StreamId::kMain) return;
+  // Work on these streams has ended when its launch returns.
+  if (is_compute(stream)) return;
   events_[event] = streams_[stream].last;
 }
 

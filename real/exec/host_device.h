@@ -1,6 +1,6 @@
-// The cores of this process as a device. The thread that drives it is the main stream, whose work
-// runs at once; each stream of communication is a thread of its own, so that overlap is real here
-// too.
+// The cores of this process as a device. The thread that drives it is the main stream and the host,
+// whose work runs at once; each stream of communication is a thread of its own, so that overlap is
+// real here too.
 #pragma once
 
 #include <array>

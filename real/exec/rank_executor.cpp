@@ -79,13 +79,11 @@ void RankExecutor::initialise(const Study& study) {
   }
   values_.make_pools(written);
   for (const ValueId id : written) {
-    // Gradients that a step leaves to the next one.
+    // Gradients that a step leaves to the next one, or to the host.
     const ValueId root = values_.root(id);
     const Value& value = plan_.program().values[root];
     if (value.scope != Scope::kPersistent || value.memory != MemoryClass::kGradient) continue;
-    values_.adopt(root, 0,
-                  at::zeros(shape_of(value),
-                            at::TensorOptions(to_torch(value.dtype)).device(device_.where())));
+    values_.adopt(root, 0, at::zeros(shape_of(value), values_.options_of(value)));
   }
   // The history of delayed scaling and its scales.
   for (const IssuedOp& issued : plan_.order().ops) {
@@ -101,8 +99,7 @@ void RankExecutor::initialise(const Study& study) {
   for (const BucketState& bucket : plan_.buckets()) {
     const auto make = [&](ValueId id) {
       const Value& value = plan_.program().values[id];
-      const auto options = at::TensorOptions(to_torch(value.dtype)).device(device_.where());
-      values_.adopt(id, 0, at::zeros({num_elements(value.dims)}, options));
+      values_.adopt(id, 0, at::zeros({num_elements(value.dims)}, values_.options_of(value)));
       return values_.tensor(id, 0);
     };
     at::Tensor weights = make(bucket.parameter);
@@ -323,8 +320,9 @@ void RankExecutor::compute(const OpPlan& plan, const IssuedOp& issued) {
   for (const Operand& operand : op.writes) {
     k.writes.push_back(values_.prepare(operand.value, microbatch_of(operand, issued)));
   }
-  k.device = device_.where();
-  k.immediate = device_.immediate();
+  const bool by_host = op.stream == StreamId::kHost;
+  k.device = by_host ? at::Device(at::kCPU) : device_.where();
+  k.immediate = by_host || device_.immediate();
   k.write_types = plan.write_types;
   k.write_shapes = plan.write_shapes;
   run(plan, issued);

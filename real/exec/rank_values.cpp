@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "real/kernels/kernel.h"
 
 namespace trainyard {
 
@@ -79,7 +78,7 @@ void RankValues::make_pools(const std::vector<ValueId>& written) {
       storage.slots.push_back(
           at::empty({slot_bytes[p]}, on_host ? host_options(at::kByte) : options(at::kByte)));
       storage.free.push_back(i);
-      if (!on_host || device_.is_cpu()) live_bytes_ += slot_bytes[p];
+      if (is_counted(pool.space)) live_bytes_ += slot_bytes[p];
     }
   }
 }
@@ -88,8 +87,8 @@ at::Tensor RankValues::allocate(ValueId id, Microbatch mb) {
   const Value& value = program_.values[id];
   Instance& one = instance(id, mb);
   if (value.pool == kNoIndex) {
-    one.tensor = at::empty(shape_of(value), options(to_torch(value.dtype)));
-    live_bytes_ += size_in_bytes(value);
+    one.tensor = at::empty(shape_of(value), options_of(value));
+    if (is_counted(value.space)) live_bytes_ += size_in_bytes(value);
     return one.tensor;
   }
   PoolStorage& pool = pools_[value.pool];
@@ -140,7 +139,7 @@ void RankValues::adopt(ValueId id, Microbatch mb, at::Tensor tensor) {
   Instance& one = instance(id, mb);
   check(one.tensor.defined() || !value.alias, "an alias is prepared before it is written");
   if (one.tensor.defined()) return;  // written into the storage that was prepared
-  live_bytes_ += size_in_bytes(value);
+  if (is_counted(value.space)) live_bytes_ += size_in_bytes(value);
   one.tensor = std::move(tensor);
 }
 
@@ -152,7 +151,7 @@ void RankValues::free(ValueId id, Microbatch mb) {
   if (one.slot >= 0) {
     pools_[value.pool].free.push_back(one.slot);
     one.slot = -1;
-  } else {
+  } else if (is_counted(value.space)) {
     live_bytes_ -= size_in_bytes(value);
   }
   one.tensor.reset();

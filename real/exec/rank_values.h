@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/program/program.h"
+#include "real/kernels/kernel.h"
 #include "real/parameters/rank_coordinates.h"
 #include "real/torch.h"
 
@@ -32,6 +33,14 @@ class RankValues {
   /// Gives back the storage of the value and of all that lie in it.
   void free(ValueId value, Microbatch mb);
 
+  /// How storage of the value is allocated: on the device, or in the host's memory, pinned where
+  /// the device is another, so that copies run beside the host.
+  at::TensorOptions options_of(const Value& value) const {
+    const at::TensorOptions type(to_torch(value.dtype));
+    return value.space == Space::kHost ? type.pinned_memory(!device_.is_cpu())
+                                       : type.device(device_);
+  }
+
   ValueId root(ValueId value) const { return roots_[value]; }
   /// Bytes of live values, as the Program counts them: storage roots, and pools whole. Of a GPU
   /// those in its own memory; of a CPU all.
@@ -46,7 +55,8 @@ class RankValues {
   at::TensorOptions options(at::ScalarType type) const {
     return at::TensorOptions(type).device(device_);
   }
-  /// The host's memory: pinned where the device is another, so that copies run beside the host.
+  /// Whether live_bytes() counts it.
+  bool is_counted(Space space) const { return space == Space::kDevice || device_.is_cpu(); }
   at::TensorOptions host_options(at::ScalarType type) const {
     return at::TensorOptions(type).pinned_memory(!device_.is_cpu());
   }

@@ -83,6 +83,11 @@ bool guard_fails(const KernelCall& call) {
                              : !std::isfinite(call.guard.item<double>());
 }
 
+/// As the master weights are, updated or not: what is written may be a slot that held another's.
+void keep_working_copy(KernelCall& call, const at::Tensor& weights) {
+  if (!call.writes.empty()) call.out(0).copy_(weights);
+}
+
 }  // namespace
 
 at::Tensor guard_holds(const at::Tensor& guard) {
@@ -139,7 +144,10 @@ void adamw(KernelCall& call) {
     }
     if (call.guard.defined()) overflow = at::logical_not(guard_holds(call.guard)).to(at::kFloat);
   } else {
-    if (guard_fails(call)) return;
+    if (guard_fails(call)) {
+      keep_working_copy(call, weights);
+      return;
+    }
     if (const double factor = gradient_factor(call); factor != 1) gradient.mul_(factor);
   }
   const at::Tensor step = at::full({}, static_cast<double>(s.updates + 1), on_device(at::kFloat));
@@ -161,7 +169,7 @@ void adamw(KernelCall& call) {
                       decay ? s.weight_decay : 0.0, s.eps, /*amsgrad=*/false, /*maximize=*/false,
                       unscale, overflow);
   }
-  if (has_master) call.out(0).copy_(weights);
+  keep_working_copy(call, weights);
 }
 
 void sgd(KernelCall& call) {
@@ -184,14 +192,17 @@ void sgd(KernelCall& call) {
       w.copy_(holds.defined() ? at::where(holds, updated, w) : updated);
     });
   } else {
-    if (guard_fails(call)) return;
+    if (guard_fails(call)) {
+      keep_working_copy(call, weights);
+      return;
+    }
     const double factor = gradient_factor(call);
     for_ranges([&](at::Tensor& w, const at::Tensor& g, double keep) {
       if (keep != 1) w.mul_(keep);
       w.add_(g, -s.learning_rate * factor);
     });
   }
-  if (!call.writes.empty()) call.out(0).copy_(weights);
+  keep_working_copy(call, weights);
 }
 
 void average(KernelCall& call) {

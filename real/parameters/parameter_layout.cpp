@@ -53,6 +53,7 @@ class BucketReader {
       for (const ProgramOp& op : program_.segments[id].ops) {
         touch(op.reads), touch(op.writes), touch(op.accumulates);
         note_optimizer(op);
+        note_copy_back(op);
         note_gather(op);
       }
     };
@@ -91,6 +92,17 @@ class BucketReader {
     if (states.size() > moments) state.master = states.front();
     if (moments == 2)
       state.first_moment = states[states.size() - 2], state.second_moment = states.back();
+    optimizer_[state.parameter] = state;
+  }
+
+  /// What a host has updated are the weights to which it is copied.
+  void note_copy_back(const ProgramOp& op) {
+    if (op.kind != OpKind::kCopy) return;
+    const auto updated = optimizer_.find(storage_root(program_, op.reads[0].value));
+    if (updated == optimizer_.end() || op.stream != StreamId::kH2d) return;
+    BucketState state = updated->second;
+    optimizer_.erase(updated);
+    state.parameter = storage_root(program_, op.writes[0].value);
     optimizer_[state.parameter] = state;
   }
 

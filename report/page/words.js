@@ -14,6 +14,7 @@ const STREAM_WORDS = {
   bwd_in: "from next",
   d2h: "to the host",
   h2d: "from the host",
+  host: "host's updates",
 };
 const PHASE_WORDS = {
   F: "Forward",

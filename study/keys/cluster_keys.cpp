@@ -62,7 +62,8 @@ KeyTable with_shared_keys(KeyTable own) {
        "as the network's kind"},
       {"host",
        {MapForm{host_keys, "", {}, "host"}},
-       "memory of the hosts, through which devices without peer access send"},
+       "memory of the hosts, through which devices without peer access send, and in which what is "
+       "offloaded lies; their cores"},
       {"speed",
        {EntriesForm{"device", "^[0-9]+$", number_above(0, kFastestFactor), "speed"}},
        "device, counted before placement: factor on its compute rate"},
@@ -223,7 +224,18 @@ const KeyTable& host_keys() {
   static const KeyTable keys = {
       {"sockets", {kCount}, "per node", {}, "the preset's, else 1"},
       {"memory", {QuantityForm{"100 GB/s"}}, "of one socket, reads and writes together"},
-      {"link", {QuantityForm{"20 GB/s"}}, "between sockets, one direction"}};
+      {"link", {QuantityForm{"20 GB/s"}}, "between sockets, one direction"},
+      {"capacity",
+       {QuantityForm{"2 TiB"}},
+       "memory of a node, in which what is offloaded has to fit",
+       {},
+       "the preset's, else not looked at"},
+      {"cores", {kCount}, "of a node", {}, "the preset's, else 48"},
+      {"update_rate",
+       {number_above(0)},
+       "parameters/s that a node's cores update, AdamW's state in their memory",
+       {},
+       "81 million for each core; of CPUs that are the devices, as these update"}};
   return keys;
 }
 

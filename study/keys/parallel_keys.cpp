@@ -67,6 +67,12 @@ const KeyTable& zero_keys() {
        .help = "of the gradients of a microbatch, and of their reduction",
        .fallback = "training.grad_dtype",
        .matters = "stages 2 and 3"},
+      {.name = "offload",
+       .forms = {WordForm{kZeroOffloadWords, kPlannedZeroOffloads, "part of the training state"}},
+       .help =
+           "optimizer: its state lies in the host's memory, and the host updates (ZeRO-Offload)",
+       .field = of_zero<&ZeroConfig::offload>(),
+       .matters = "stages 1 to 3"},
       {.name = "units",
        .forms = {WordForm{kUnitWords}, ListForm{TextForm{}}},
        .help = "what is gathered together: layers, or the modules that patterns match",

@@ -35,4 +35,63 @@ TEST_CASE("copies of devices behind one PCIe switch share its uplink") {
   CHECK(bytes == Approx(2.0 * 4 * 4 * 4 * 512 * 256 * 2));
 }
 
+TEST_CASE("a step whose host is slow takes as long as its updates, copies beside them") {
+  // One rank, buckets of one length but the last. At 1e7 parameters/s an update takes far longer
+  // than the copies on either side of it, which hide behind the next; only the first copy of the
+  // norm and the last of the weights stand alone, and what the device computes.
+  const Prepared prepared = prepare_text(
+      "model: {family: gpt, layers: 4, hidden: 256, heads: 4, vocab: 40, seq_len: 512}\n"
+      "cluster: {preset: dgx-a100-80g, devices: 2, host: {update_rate: 1e7}}\n"
+      "parallel: {data: 2, zero: {stage: 1, offload: optimizer}}\n"
+      "training: {global_batch: 2, dropout: 0, bucket_elements: 600000}\n");
+  const Program program = compiled_program(prepared);
+  double own = 0, last = 0;  // parameters of a rank; of the last bucket
+  for (const Value& value : program.values) {
+    if (!value.name.ends_with(".exp_avg")) continue;
+    last = static_cast<double>(num_elements(value.dims));
+    own += last;
+  }
+  SourceLog log;
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
+  const Job job{&program, 0};
+  AnalyticExecutor analytic;
+  const Trace trace = analytic.run({&job, 1}, costs, {});
+  const double updates = own * 2 / 1e7;
+  const TimeClasses& time = trace.ranks[0].time;
+  CHECK(time.optimizer == Approx(updates).epsilon(1e-2));
+  CHECK(time.optimizer + time.compute + time.exposed_total() + time.host + time.bubble ==
+        Approx(trace.period));
+  // The copies and gathers of all buckets but the last lie beside updates.
+  double exposed = 0;
+  for (const auto& [kind, seconds] : time.exposed) exposed += kind == "copy:h2d" ? seconds : 0;
+  const HostLink& link = prepared.hardware.host_link;
+  CHECK(exposed == Approx(link.latency + 2 * last / link.bandwidth).epsilon(1e-6));
+}
+
+TEST_CASE("weights and gradients of ranks behind one PCIe switch share its uplink") {
+  const Prepared prepared = prepare_text(
+      "model: {family: gpt, layers: 4, hidden: 256, heads: 4, vocab: 40, seq_len: 512}\n"
+      "cluster: {preset: pcie-8x-a100, nodes: 1, pcie: {switches: 1, uplink: 13 GB/s}}\n"
+      "parallel: {data: 2, zero: {stage: 1, offload: optimizer}}\n"
+      "training: {global_batch: 2, dropout: 0}\n");
+  const Program program = compiled_program(prepared);
+  double own = 0;
+  for (const Value& value : program.values)
+    own += value.name.ends_with(".exp_avg") ? static_cast<double>(num_elements(value.dims)) : 0;
+  SourceLog log;
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
+  const Job job{&program, 0};
+  AnalyticExecutor analytic;
+  SimGridExecutor fluid(Fidelity::kFluid);
+  CHECK(fluid.run({&job, 1}, costs, {}).period > analytic.run({&job, 1}, costs, {}).period);
+  double in = 0;
+  for (const LinkLoad& one : fluid.run({&job, 1}, costs, {}).links) {
+    if (one.name == "node 0 PCIe switch 0 in") in = one.bytes;
+  }
+  // 16-bit weights of both ranks come back.
+  CHECK(in == Approx(2 * 2 * own));
+}
+
 }  // namespace trainyard

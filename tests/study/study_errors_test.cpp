@@ -63,10 +63,13 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
       set("parallel.tensor_overlap=some") ==
       "--set parallel.tensor_overlap=some: parallel.tensor_overlap: unknown tensor_overlap 'some'; "
       "this version has none, block and across-blocks");
+  CHECK(set("parallel.zero={stage: 1, offload: parameters}") ==
+        "--set parallel.zero={stage: 1, offload: parameters}: parallel.zero.offload: part of the "
+        "training state 'parameters' is not in this version, which has none and optimizer");
   CHECK(
       set("training.cpu_offload=true") ==
-      "--set training.cpu_offload=true: training.cpu_offload: offloading to the CPU is not in this "
-      "version; write false");
+      "--set training.cpu_offload=true: training.cpu_offload: the host updates what ZeRO divides, "
+      "and parallel.zero.stage is 0; write stage 1, 2 or 3");
 }
 
 TEST_CASE("a pipeline that does not divide the layers names the nearest that do") {

@@ -297,6 +297,9 @@ TEST_CASE("the resolved study reads back as the same study") {
        "parallel.zero={stage: 3, replicate: 2, units: ['*.mlp', '*.attention'], "
        "prefetch: 2, gathers_in_flight: 3, reshard_after_forward: false, reduce: last}"},
       {"parallel.fsdp=true"},
+      {"parallel.zero={stage: 2, offload: optimizer}"},
+      {"parallel.zero=1", "training.cpu_offload=true",
+       "cluster.host={capacity: 2 TiB, cores: 96, update_rate: 3.5e9}"},
       {"recompute={method: stage-aware, first: 0.4375}"},
       {"recompute=stage-aware", "schedule=scp"},
       {"recompute={method: group, strategy: contiguous}"},

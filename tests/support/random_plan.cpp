@@ -49,7 +49,7 @@ class RandomPlan {
   }
   bool extra_chance(int percent) { return extras_ && extra_below(100) < percent; }
 
-  // ZeRO-2 and 3, and groups of replicas, on an eighth.
+  // ZeRO-2 and 3, groups of replicas, and their state on the host, on an eighth.
   std::int64_t divided_below(std::int64_t bound) {
     return static_cast<std::int64_t>(divided_() % static_cast<std::uint64_t>(bound));
   }
@@ -68,6 +68,7 @@ class RandomPlan {
                             ", prefetch: 4, gathers_in_flight: 3"});
       text += divided_word({"", "", ", reshard_after_forward: false"});
     }
+    if (divided_below(3) == 0) text += ", offload: optimizer";
     return text + "}";
   }
 

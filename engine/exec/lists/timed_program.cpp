@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/exec/lists/stream_waits.h"
+#include "engine/exec/trace.h"
 #include "engine/program/no_ops.h"
 #include "engine/program/owners.h"
 #include "engine/program/pool_uses.h"
@@ -302,7 +303,9 @@ class TimedRanks::Lowering {
     op.launch = cost.launch;
     op.flop = cost.flop;
     op.stream = source.stream;
-    const bool computes = source.stream == StreamId::kMain && source.kind != OpKind::kFree;
+    if (source.stream == StreamId::kHost)
+      op.exposed_kind = static_cast<std::int32_t>(2 * lanes_.messages.size());
+    const bool computes = is_compute(source.stream) && source.kind != OpKind::kFree;
     op.host_sync = source.host_sync || (costs_.host_computes && computes);
     op.update = segment.phase == Phase::kUpdate;
     op.first_dependency = static_cast<std::uint32_t>(out.dependencies.size());
@@ -397,6 +400,7 @@ Numbered<std::string> exposed_kinds(const Program& program, const Lanes& lanes) 
     out.push_back(std::string(to_string(message.kind)) + ":" + program.groups[lane.group].name);
     out.push_back(out.back());
   }
+  out.emplace_back(kHostUpdates);
   return out;
 }
 

@@ -44,7 +44,7 @@ struct TimedOp {
   StreamSet waits = 0;       // bit s: for the latest op of stream s
   bool takes_arena = false;  // side stream writes arena storage: waits for the frees issued before
   std::int32_t pool_taken = -1;    // pool of this rank whose next slot it fills
-  std::int32_t exposed_kind = -1;  // communication: index into exposed_kinds()
+  std::int32_t exposed_kind = -1;  // communication, updates on the host: index into exposed_kinds()
   MessageId message = kNoIndex;    // communication
   std::uint32_t first_dependency = 0;
   std::uint16_t num_dependencies = 0;
@@ -96,7 +96,7 @@ struct TimedRank {
 };
 
 /// What communication is called where it is exposed, "all_reduce:tp": the index of a name is
-/// TimedOp::exposed_kind. Of message m: 2 m, and 2 m + 1 at its receiver.
+/// TimedOp::exposed_kind. Of message m: 2 m, and 2 m + 1 at its receiver. The last is kHostUpdates.
 Numbered<std::string> exposed_kinds(const Program& program, const Lanes& lanes);
 
 /// Makes the timing form of one list after another; all arguments must outlive it.

@@ -111,7 +111,8 @@ class StepLoop {
         case ItemKind::kKernel:
           stream.issued = host;
           stream.ready = std::max(ready, host);
-          if (clock_ != nullptr && item.op->duration > 0) {
+          // What the host computes slows nothing on the device, and is not slowed.
+          if (clock_ != nullptr && item.op->duration > 0 && cursor.stream == StreamId::kMain) {
             begin_kernel(cursor, stream, *item.op);
             return;
           }

@@ -12,7 +12,7 @@ namespace {
 /// A gap of the main stream, or a message of this rank.
 void note(StepAccount& account, const StreamState& stream, const RankState& state, StreamId s,
           std::int32_t kind, Seconds begin, Seconds end, Seconds issued) {
-  const bool first = s == StreamId::kTp;
+  const bool first = s == StreamId::kTp || s == StreamId::kHost;
   account.events[s].push_back(
       {state.list->streams[s][stream.next], kind, first, begin, end, issued});
 }

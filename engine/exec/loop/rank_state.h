@@ -26,7 +26,7 @@ constexpr std::size_t kept_step(std::int32_t step) { return position(step) % kKe
 struct TimedEvent {
   std::uint32_t item;
   std::int32_t kind;  // communication; -1: a gap of the main stream
-  bool first;         // communication: on stream tp, which has an instant before all others
+  bool first;         // on stream tp or host, which have an instant before all others
   Seconds begin, end, issued;
 };
 

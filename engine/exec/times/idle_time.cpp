@@ -32,7 +32,7 @@ void in_issue_order(const StepAccount& account, const Visit& visit) {
 void add_exposed(const std::vector<Seconds>& exposed, const std::vector<std::string>& kinds,
                  TimeClasses& into) {
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    if (exposed[kind] > 0) into.exposed[kinds[kind]] += exposed[kind];
+    add_covered(into, kinds[kind], exposed[kind]);
   }
 }
 

@@ -1,6 +1,6 @@
 // The idle time of one rank: hands what happened in a step to time_classes.h in its order, once
-// everything issued before is known. Stream tp has an instant before all other streams, so it is
-// asked first.
+// everything issued before is known. Streams tp and host have an instant before all others, so they
+// are asked first.
 #pragma once
 
 #include <string>

@@ -59,7 +59,7 @@ void GapClassifier::end_step(const std::vector<std::string>& kinds, TimeClasses&
   }
   open_.clear();
   for (std::size_t k = 0; k < exposed_.size(); ++k) {
-    if (exposed_[k] > 0) into.exposed[kinds[k]] += exposed_[k];
+    add_covered(into, kinds[k], exposed_[k]);
     exposed_[k] = 0;
   }
 }

@@ -2,10 +2,10 @@
 //
 // The main stream's gaps come in order of time, communication in order of issue. Where several
 // collectives or transfers cover the same instant of a gap, the one issued first has it;
-// idle_time.cpp asks twice, first for those of stream tp and then, with what is open, for all
-// others. What none covers by the end of the step was host, as long as the next op was not issued,
-// and then bubble. Only what is still open is kept, so memory does not grow with the number of
-// microbatches.
+// idle_time.cpp asks twice, first for those of stream tp and updates by the host, and then, with
+// what is open, for all others. What none covers by the end of the step was host, as long as the
+// next op was not issued, and then bubble. Only what is still open is kept, so memory does not grow
+// with the number of microbatches.
 #pragma once
 
 #include <cstdint>
