@@ -134,10 +134,16 @@ const Costs& CostCache::make(const Program& program, const SharedSegments& share
     for (const Segment& segment : program.segments) {
       sized_segments_.push_back(
           shared.number != 0 &&
-          std::any_of(segment.ops.begin(), segment.ops.end(),
-                      [&](const ProgramOp& op) { return shared.is_sized(op); }));
+          std::any_of(segment.ops.begin(), segment.ops.end(), [&](const ProgramOp& op) {
+            return shared.is_sized(op) || binds_work(op.kind, program.attrs[op.attrs]);
+          }));
     }
   }
+  std::vector<double> speeds;
+  for (const auto& [speed, segments] : costs_.ops) speeds.push_back(speed);
+  costs_.works = make_work_table(program, speeds, [&](const KernelWork& work, double speed) {
+    return kernel_time(work, hardware, software, speed, log);
+  });
   segments_ = shared.number;
   return costs_;
 }

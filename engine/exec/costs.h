@@ -11,6 +11,7 @@
 #include "engine/cost/cost_model.h"
 #include "engine/exec/channels/lanes.h"
 #include "engine/exec/op_work.h"
+#include "engine/exec/work_table.h"
 #include "engine/program/program.h"
 #include "engine/program/shared_segments.h"
 
@@ -28,6 +29,7 @@ using OpCosts = Indexed<SegmentId, std::vector<OpCost>>;  // [op]
 struct Costs {
   // By compute rate of a device (1: as the profile says).
   std::map<double, OpCosts> ops;
+  WorkTable works;  // of attention whose work is a symbol, over what `ops` says
   Cluster cluster;
   double tensor_exposed =
       1;  // share of a tensor-parallel collective's time that is left (SoftwareProfile)
@@ -40,7 +42,8 @@ struct Costs {
 };
 
 /// The costs of one Program after another. Of those that share their segments, on devices of the
-/// same name and speeds, only ops that touch `sized` values are costed again.
+/// same name and speeds, only segments with ops that touch `sized` values, or whose work is a
+/// symbol, are costed again.
 class CostCache {
  public:
   /// Costs of every op of `program` for every speed that a device of the cluster has; valid until
@@ -54,7 +57,7 @@ class CostCache {
   Costs costs_;
   std::vector<SourceEntry> sources_;  // of costs_
   std::uint64_t segments_ = 0;        // SharedSegments::number; 0: none that could be used again
-  Indexed<SegmentId, bool> sized_segments_;  // has an op that touches a sized value
+  Indexed<SegmentId, bool> sized_segments_;  // has such an op
 };
 
 /// The same for one Program.

@@ -2,7 +2,7 @@
 
 namespace trainyard {
 
-OpWork::OpWork(const Program& program) : program_(program) {
+OpWork::OpWork(const Program& program) : program_(program), pairs_(program) {
   shapes_.reserve(program.values.size());
   for (const Value& value : program.values) {
     Shape& shape = shapes_.emplace_back();
@@ -17,6 +17,19 @@ KernelWork OpWork::operator()(const ProgramOp& op) {
     work.bytes = message_bytes(program_, op);
     return work;
   }
+  KernelWork work = of_kernel(op);
+  const OpAttrs& attrs = program_.attrs[op.attrs];
+  if (binds_work(op.kind, attrs)) work.flop = attention_flop(op.part, attrs, pairs_.mean(op));
+  return work;
+}
+
+KernelWork OpWork::with_pairs(const ProgramOp& op, std::int64_t pairs) {
+  KernelWork work = of_kernel(op);
+  work.flop = attention_flop(op.part, program_.attrs[op.attrs], static_cast<double>(pairs));
+  return work;
+}
+
+KernelWork OpWork::of_kernel(const ProgramOp& op) {
   operands(op.reads, reads_);
   operands(op.writes, writes_);
   operands(op.accumulates, accumulates_);

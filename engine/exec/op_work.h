@@ -5,6 +5,7 @@
 
 #include "engine/graph/count_work.h"
 #include "engine/graph/kernel_work.h"
+#include "engine/program/attended_pairs.h"
 #include "engine/program/program.h"
 
 namespace trainyard {
@@ -14,13 +15,19 @@ class OpWork {
   /// `program` must outlive it.
   explicit OpWork(const Program& program);
 
-  /// Work of one op: of a communication or a copy only `bytes`, message_bytes(); of a free none.
+  /// Work of one op: of a communication or a copy only `bytes`, message_bytes(); of a free none. Of
+  /// attention whose work is a symbol, the mean of what its calls bind it to.
   KernelWork operator()(const ProgramOp& op);
+  /// The same of attention with so many pairs of a query and a key for each head.
+  KernelWork with_pairs(const ProgramOp& op, std::int64_t pairs);
 
  private:
   void operands(const Operands& list, std::vector<OperandShape>& out) const;
 
+  KernelWork of_kernel(const ProgramOp& op);
+
   const Program& program_;
+  AttendedPairs pairs_;
   Indexed<ValueId, Shape> shapes_;
   std::vector<OperandShape> reads_, writes_, accumulates_;
 };

@@ -257,4 +257,8 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
   return work;
 }
 
+Flop attention_flop(OpPart part, const OpAttrs& attrs, double pairs) {
+  return (part == OpPart::kForward ? 4.0 : 10.0) * pairs * attrs.heads * attrs.head_dim;
+}
+
 }  // namespace trainyard

@@ -21,10 +21,15 @@ struct OperandShape {
 ///   scores, context  2 B N Sq Sk H forward, twice that backward
 ///   bmm            [..,M,K] x [..,K,N]: 2MNK FLOP for each pair, in all three parts
 ///   conv2d         2 N u z o c x y FLOP, in all three parts; conv_transpose2d 2 N h w o c x y
-///   flash_attention  4 B N Sq Sk H forward, 2.5 x that backward; halved where causal
+///   flash_attention  4 B N Sq Sk H forward, 2.5 x that backward; halved where causal; where the
+///                  work is a symbol (program/attended_pairs.h), as if it were none
 ///   everything else is memory-bound: bytes read + written, accumulators counted twice
 KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
                        std::span<const OperandShape> reads, std::span<const OperandShape> writes,
                        std::span<const OperandShape> accumulates);
+
+/// Attention in one kernel of so many pairs of a query and a key for each head: two products
+/// forward, of 2 H each; five backward.
+Flop attention_flop(OpPart part, const OpAttrs& attrs, double pairs);
 
 }  // namespace trainyard

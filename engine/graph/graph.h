@@ -136,6 +136,8 @@ struct OpAttrs {
   std::int32_t by = 1;         // roll: from index i to i + by, around the end; ring_shift: the same
                                // of ranks; block_attention: how many the keys have come
   std::int32_t ring = 0;       // block_attention: ranks whose keys come in turn; 0: all are here
+  bool rank_work = false;      // block_attention: how many keys its queries see differs by rank
+  bool documents = false;      // attention, rope: documents of a sample are sequences of their own
   float shift = 0;             // affine: added to scale x; rms_norm, head_norm: to the weight
   float exponent = 1;          // power
   float low = 0, high = 0;     // clamp

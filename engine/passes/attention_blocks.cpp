@@ -1,5 +1,6 @@
 #include "engine/passes/attention_blocks.h"
 
+#include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <string>
 #include <utility>
@@ -14,7 +15,9 @@ constexpr std::int8_t kSequenceDim = 1;  // of [B, S, D]
 
 class AttentionBlocks {
  public:
-  AttentionBlocks(Graph graph, std::int32_t ring) : ring_(ring), in_(std::move(graph.ops)) {
+  AttentionBlocks(Graph graph, const ContextConfig& context)
+      : context_(context),
+        in_(std::move(graph.ops)) {
     graph.ops = {};
     out_ = std::move(graph);
     out_.ops.reserve(in_.size() * 2);
@@ -81,15 +84,31 @@ class AttentionBlocks {
     return next;
   }
 
+  bool rings() const { return context_.method == ContextConfig::Method::kRing; }
+  bool zig_zag() const { return context_.balance == ContextConfig::Balance::kZigZag; }
+
+  /// Blocks of keys that some rank sees some of. Of runs of L tokens, a window of w reaches back
+  /// from a run's first query to w - 1 tokens before it: into (w - 2) / L + 1 runs, rounded down.
+  /// Cut from both ends, the neighbours of a rank's pieces come first and last.
+  std::int32_t num_blocks(const Op& origin) {
+    if (!rings()) return 1;
+    const std::int64_t window = origin.attrs.attended;
+    if (window == 0 || zig_zag()) return context_.degree;
+    if (window == 1) return 1;
+    const std::int64_t run = tensor(origin.inputs[0]).shape[kSequenceDim] / context_.degree;
+    return static_cast<std::int32_t>(
+        std::min<std::int64_t>(context_.degree, (window - 2) / run + 2));
+  }
+
   void add_blocks(const Op& origin) {
     check(origin.attrs.packed && !origin.attrs.has_mask, "blocks are of one sequence, unpadded");
     auto [q, kv] = add_split(origin);
     OpAttrs attrs = origin.attrs;
     attrs.packed = false;
-    attrs.ring = ring_;
-    attrs.by = 0;
+    const std::int32_t steps = num_blocks(origin);
+    attrs.ring = rings() ? context_.degree : 0;
+    attrs.rank_work = attrs.attended > 0 || !zig_zag();
     boost::container::small_vector<TensorId, 2> so_far;
-    const std::int32_t steps = ring_ > 0 ? ring_ : 1;
     for (std::int32_t step = 0; step < steps; ++step) {
       const bool last = step + 1 == steps;
       const TensorId next = last ? kNoIndex : add_shift(origin, kv, step + 1);
@@ -108,16 +127,15 @@ class AttentionBlocks {
     }
   }
 
-  std::int32_t ring_;  // ranks whose keys come in turn; 0: all are gathered
+  ContextConfig context_;
   Indexed<OpId, Op> in_;
   Graph out_;
 };
 
 }  // namespace
 
-Graph with_attention_blocks(Graph graph, ContextConfig::Method method, std::int32_t ranks) {
-  const bool rings = method == ContextConfig::Method::kRing;
-  return AttentionBlocks(std::move(graph), rings ? ranks : 0).run();
+Graph with_attention_blocks(Graph graph, const ContextConfig& context) {
+  return AttentionBlocks(std::move(graph), context).run();
 }
 
 }  // namespace trainyard

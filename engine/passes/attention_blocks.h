@@ -15,7 +15,10 @@ namespace trainyard {
 ///   ring        ring_shift kv -> kv.1 ; block_attention q kv -> o lse
 ///               ring_shift kv.1 -> kv.2 ; block_attention q kv.1 o lse -> o' lse' ; ... of `ranks`
 ///   all-gather  block_attention q kv -> o lse
-/// on the whole tensors of one device: a shift moves each of `ranks` pieces of dim 1 one on.
-Graph with_attention_blocks(Graph graph, ContextConfig::Method method, std::int32_t ranks);
+/// on the whole tensors of one device: a shift moves each of `ranks` pieces of dim 1 one on. Where
+/// each rank has a run of the sequence, blocks that a window hides from all ranks are left out, and
+/// keys go no further. Where ranks see unlike numbers of keys, their blocks say so (`rank_work`):
+/// with a window, and unless the sequence is cut from both ends.
+Graph with_attention_blocks(Graph graph, const ContextConfig& context);
 
 }  // namespace trainyard

@@ -30,6 +30,7 @@
 #include "engine/passes/replica_obstacles.h"
 #include "engine/passes/schedule_of_plan.h"
 #include "engine/passes/select_kernels.h"
+#include "engine/passes/separate_documents.h"
 #include "engine/passes/split_backward.h"
 #include "engine/passes/split_batch.h"
 #include "engine/passes/split_transfers.h"
@@ -43,6 +44,7 @@ namespace trainyard {
 namespace {
 
 bool always(const PassSource&) { return true; }
+bool packs_documents(const PassSource& of) { return of.plan.documents.on(); }
 bool overlaps_tensor(const PassSource& of) { return of.plan.parallel.tensor_overlap != "none"; }
 int num_stages(const PassSource& of) { return static_cast<int>(of.forms.size()); }
 
@@ -63,6 +65,15 @@ std::variant<PlannedGraph, Infeasible> plan_by_option(Graph graph, const Megatro
   return planned;
 }
 
+/// What calls bind the attention of documents to.
+std::optional<DocumentDraws> documents_of(const Plan& plan) {
+  if (!plan.documents.on()) return std::nullopt;
+  const TrainingConfig& training = plan.training;
+  return DocumentDraws{
+      plan.documents, plan.model.seq_len, training.global_batch / plan.batch_replicas(),
+      training.microbatches.empty() ? std::vector{training.microbatch} : training.microbatches};
+}
+
 // The whole compilation: three tables of passes, and make(), which walks them.
 
 /// The model of one device -> that of a tensor-parallel rank, in stages.
@@ -77,6 +88,9 @@ constexpr std::tuple kGraphPasses = {
         [](StagedGraph& staged, const PassContext& with, const GraphSource&, const FrameworkConfig&,
            bool flash) { staged.graph = select_kernels(with.model, with.software, flash); },
         find_staged_violation},
+    Pass{"documents", packs_documents, [](const PassSource&) { return std::tuple(); },
+         [](StagedGraph& staged, const PassContext&) { separate_documents(staged.graph); },
+         find_staged_violation},
     Pass{"shard", always,
          [](const PassSource& of) {
            return std::tuple(megatron_plan(of.plan.parallel), of.plan.sharding);
@@ -319,6 +333,7 @@ std::optional<Infeasible> Compiler::Kept::make_lists(const PassSource& source,
   place(program, parallel);
   size_buckets(draft.plan, parallel, program);
   draft.size_of = size_of_microbatches(source.plan.training);
+  program.documents = documents_of(source.plan);
   // verify() follows, and looks at all that a check of drafts would.
   return watch.run("lower", draft, nullptr,
                    [&] { return lower(draft, schedule, source.software); });

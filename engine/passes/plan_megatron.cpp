@@ -388,9 +388,9 @@ MegatronPlan megatron_plan(const ParallelConfig& parallel) {
 }
 
 std::variant<PlannedGraph, Infeasible> plan_megatron(Graph graph, const MegatronPlan& plan) {
-  const auto ranks = static_cast<std::int32_t>(group_size(plan.mesh, plan.context));
-  if (ranks > 1 && plan.context_config.method != ContextConfig::Method::kUlysses)
-    graph = with_attention_blocks(std::move(graph), plan.context_config.method, ranks);
+  const ContextConfig& context = plan.context_config;
+  if (context.degree > 1 && context.method != ContextConfig::Method::kUlysses)
+    graph = with_attention_blocks(std::move(graph), context);
   return MegatronPlanner(std::move(graph), plan).run();
 }
 

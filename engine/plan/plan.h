@@ -15,6 +15,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/indexed.h"
 #include "engine/base/units.h"
+#include "engine/plan/documents.h"
 #include "engine/plan/fp8_config.h"
 #include "engine/plan/model_config.h"
 
@@ -234,6 +235,7 @@ struct Plan {
   RecomputeConfig recompute;
   OffloadConfig offload;
   FrameworkConfig framework;
+  DocumentConfig documents;  // of the training data
 
   std::int64_t num_stages() const {
     return partition.on.empty() ? std::int64_t{parallel.pipeline} * parallel.virtual_stages

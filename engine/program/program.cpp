@@ -12,6 +12,13 @@ namespace trainyard {
 
 char letter(Phase phase) { return program_words::kPhases[position(phase)]; }
 
+std::int64_t DocumentDraws::first_sample(Microbatch mb, std::int64_t replica) const {
+  std::int64_t before = replica * per_replica;
+  if (sizes.size() == 1) return before + mb * sizes.front();
+  for (Microbatch m = 0; m < mb; ++m) before += size_of(m);
+  return before;
+}
+
 std::int64_t num_elements(const Dims& dims) {
   std::int64_t product = 1;
   for (const Dim& dim : dims) product *= dim.expected;

@@ -16,6 +16,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/indexed.h"
 #include "engine/graph/graph.h"
+#include "engine/plan/documents.h"
 #include "engine/sharding/device_mesh.h"
 #include "engine/sharding/spec_table.h"
 
@@ -223,6 +224,19 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
+/// What attention that stays inside documents is bound to: each call to the documents of its
+/// microbatch's samples, on each replica. Not part of the digest. attended_pairs.h counts by it.
+struct DocumentDraws {
+  DocumentConfig config;
+  std::int64_t length = 0;               // tokens of a sample
+  std::int64_t per_replica = 0;          // samples of a step
+  std::vector<std::int64_t> sizes = {};  // samples of each microbatch, or of all
+  /// The first sample of a microbatch in step 0.
+  std::int64_t first_sample(Microbatch mb, std::int64_t replica) const;
+  std::int64_t size_of(Microbatch mb) const { return sizes[sizes.size() == 1 ? 0 : position(mb)]; }
+  friend bool operator==(const DocumentDraws&, const DocumentDraws&) = default;
+};
+
 struct Program {
   DeviceMesh mesh;  // its stage axis tells pipeline ranks apart; without one there is one list
   Placement placement;
@@ -237,6 +251,7 @@ struct Program {
   Indexed<SegmentId, Segment> segments;
   std::vector<RankClass> body;  // one step; consecutive steps may overlap
   int num_microbatches = 0;
+  std::optional<DocumentDraws> documents = {};  // of the samples; none: they are one piece each
   friend bool operator==(const Program&, const Program&) = default;
 };
 

@@ -28,6 +28,7 @@ namespace words = program_words;
 constexpr std::int64_t kMaxInt16 = std::numeric_limits<std::int16_t>::max();
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxSlots = 10'000'000;
+constexpr std::int64_t kMaxTokens = 1'000'000'000'000;
 
 class Parser {
  public:
@@ -45,7 +46,7 @@ class Parser {
       read_line(line);
       text_.remove_prefix(end + 1);
     }
-    if (section_ != kPlacement) {
+    if (section_ < kPlacement) {
       LineScanner(file_, number, {}).fail("the text breaks off before its placement");
     }
     return std::move(state_.program);
@@ -63,11 +64,12 @@ class Parser {
     kValue,
     kSegment,
     kClass,
-    kPlacement
+    kPlacement,
+    kDocuments
   };
-  static constexpr std::array<std::string_view, 10> kKeywords = {
-      "program", "mesh",  "microbatches", "group", "transfer",
-      "pool",    "value", "segment",      "class", "placement"};
+  static constexpr std::array<std::string_view, 11> kKeywords = {
+      "program", "mesh",    "microbatches", "group",     "transfer", "pool",
+      "value",   "segment", "class",        "placement", "documents"};
 
   void read_line(LineScanner& line) {
     if (calls_follow_) return read_calls(line);
@@ -88,6 +90,7 @@ class Parser {
     if (section_ == kClass) return read_class(line);
     if (section_ == kMesh) return read_mesh(line);
     if (section_ == kPlacement) return read_placement(line);
+    if (section_ == kDocuments) return read_documents(line);
     line.expect(" ");
     switch (*section_) {
       case kHeader: read_version(line); break;
@@ -169,6 +172,42 @@ class Parser {
       line.expect(":");
       program.placement.stride.push_back(line.number(0, kMaxRanks, "a stride"));
     }
+    line.expect_end();
+  }
+
+  static std::vector<std::int64_t> read_numbers(LineScanner& line, std::string_view what) {
+    std::vector<std::int64_t> numbers;
+    do {
+      numbers.push_back(line.number(1, kMaxTokens, what));
+    } while (line.accept(","));
+    return numbers;
+  }
+
+  /// " mean:2000 least:1 most:0 seed:7 of:8192 replica:16 sizes:1", or " lengths:2048,512 of:..".
+  void read_documents(LineScanner& line) {
+    DocumentDraws& draws = state_.program.documents.emplace();
+    DocumentConfig& config = draws.config;
+    if (line.accept(" lengths:")) {
+      config.lengths = read_numbers(line, "tokens of a document");
+    } else {
+      line.expect(" mean:");
+      config.mean = line.number(1, kMaxTokens, "tokens of a document");
+      line.expect(" least:");
+      config.least = line.number(1, config.mean, "tokens, no more than the mean");
+      line.expect(" most:");
+      config.most = line.number(0, kMaxTokens, "tokens");
+      line.expect(" seed:");
+      config.seed = line.number(0, std::numeric_limits<std::int64_t>::max(), "a seed");
+    }
+    line.expect(" of:");
+    draws.length = line.number(1, kMaxTokens, "tokens of a sample");
+    line.expect(" replica:");
+    draws.per_replica = line.number(1, kMaxTokens, "samples");
+    line.expect(" sizes:");
+    const std::size_t at = line.position();
+    draws.sizes = read_numbers(line, "samples");
+    if (draws.sizes.size() != 1 && std::ssize(draws.sizes) != state_.program.num_microbatches)
+      line.fail_at(at, "expected one number, or one for each microbatch");
     line.expect_end();
   }
 

@@ -42,8 +42,27 @@ class Writer {
         number(program_.placement.stride[axis]);
       }
       text("\n");
+      write_documents();
     }
     flush();
+  }
+
+  void write_documents() {
+    if (!program_.documents) return;
+    const auto& [config, length, per_replica, sizes] = *program_.documents;
+    text("documents");
+    if (config.drawn()) {
+      text(" mean:"), number(config.mean);
+      text(" least:"), number(config.least);
+      text(" most:"), number(config.most);
+      text(" seed:"), number(config.seed);
+    } else {
+      text(" lengths:"), numbers(config.lengths);
+    }
+    text(" of:"), number(length);
+    text(" replica:"), number(per_replica);
+    text(" sizes:"), numbers(sizes);
+    text("\n");
   }
 
   void write_head() {
@@ -279,6 +298,13 @@ class Writer {
       }
     });
     if (!first) text("}");
+  }
+
+  void numbers(const std::vector<std::int64_t>& all) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i > 0) text(",");
+      number(all[i]);
+    }
   }
 
   template <typename Number>

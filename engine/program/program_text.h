@@ -21,6 +21,9 @@
 //   class pp:0
 //     0ZERO 0F0 0SEND_F0^1 0B0{@41:0REDUCE_GRAD.2} ...   # ^: after that call of the list
 //   placement pp:4 dp:8 tp0:2 tp1:1         # strides; not covered by the digest
+//   documents mean:2000 least:1 most:0 seed:7 of:8192 replica:16 sizes:1   # what attention that
+//                                           # says `documents` is bound to; nor is this. Or
+//   documents lengths:2048,512 ...          # the same in every sample
 //
 // (Comments are not part of the form.) Lines stand in this order, values below those they lie in.
 // What is left out has its default. Names hold no spaces; those of segments none of ()[]{}^,; and,
@@ -39,7 +42,8 @@
 
 namespace trainyard {
 
-/// Passes the text on in pieces. `placement` false: without its last line, as the digest sees it.
+/// Passes the text on in pieces. `placement` false: without that line and the one behind it, as the
+/// digest sees it.
 void write_text(const Program& program, bool placement,
                 const std::function<void(std::string_view)>& sink);
 std::string to_text(const Program& program);
@@ -48,7 +52,7 @@ std::string to_text(const Program& program);
 /// whether the Program that it holds can run.
 Program parse_program(std::string_view text, const std::string& file_name);
 
-/// SHA-256 of the text without the placement, lowercase hex.
+/// SHA-256 of the text without placement and documents, lowercase hex.
 std::string program_digest(const Program& program);
 
 /// The same of one Program after another: the text of segments, and of values that are not sized,

@@ -61,6 +61,8 @@ void for_attributes(const Visit& visit) {
   visit("high", &OpAttrs::high);
   visit("attended", &OpAttrs::attended);
   visit("ring", &OpAttrs::ring);
+  visit("rank_work", &OpAttrs::rank_work);
+  visit("documents", &OpAttrs::documents);
   visit("softcap", &OpAttrs::softcap);
   visit("alibi", &OpAttrs::alibi);
   visit("rotary", &OpAttrs::rotary);

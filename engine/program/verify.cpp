@@ -45,6 +45,7 @@ class ProgramVerifier::Checks {
       check_inside(list);
       check_reductions(list);
     }
+    check_documents();
     check_pools();
     check_communication();
   }
@@ -233,6 +234,14 @@ class ProgramVerifier::Checks {
             fail(class_name(program_->mesh, list.ranks), ": ", segment(id).name, ": pool ",
                  pool.name, " has ", std::to_string(pool.slots), " slots, all in use");
           });
+    }
+  }
+
+  void check_documents() const {
+    if (program_->documents) return;
+    for (const OpAttrs& attrs : program_->attrs) {
+      if (attrs.documents)
+        fail("attention that stays inside documents, of which the Program says nothing");
     }
   }
 

@@ -19,8 +19,8 @@ std::vector<std::uint32_t> find_body_ends(const TimedSegment& segment, const Lan
     const TimedOp& op = ops[k];
     const bool on_main = op.kind == TimedKind::kFree ||
                          (op.kind == TimedKind::kKernel && op.stream == StreamId::kMain);
-    const bool never = op.host_sync || op.pool_taken >= 0 || op.update || op.num_pools_given > 0 ||
-                       (!on_main && op.kind != TimedKind::kCollective);
+    const bool never = op.host_sync || op.work >= 0 || op.pool_taken >= 0 || op.update ||
+                       op.num_pools_given > 0 || (!on_main && op.kind != TimedKind::kCollective);
     if (op.kind == TimedKind::kCollective && !op.host_sync) {
       std::uint32_t end = barrier;
       if (next < barrier)

@@ -27,11 +27,12 @@ Colour mix(Colour hash, std::uint64_t value) {  // splitmix64 over the running h
 class Folder {
  public:
   Folder(const Program& program, const Lanes& lanes, const Cluster& cluster, const Network* network,
-         bool fold)
+         bool fold, const Indexed<std::int64_t, std::int32_t>& works)
       : lanes_(lanes),
         cluster_(cluster),
         network_(network),
         fold_(fold),
+        works_(works),
         owners_(program.owners == kNoIndex ? nullptr : &program.groups[program.owners].axes),
         program_(program),
         num_ranks_(program.mesh.num_ranks()),
@@ -62,6 +63,7 @@ class Folder {
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
       Colour c = mix(1, static_cast<std::uint64_t>(coordinates_.list(rank)));
       if (owners_ != nullptr) c = mix(c, static_cast<std::uint64_t>(owner_place(rank)));
+      if (!works_.empty()) c = mix(c, static_cast<std::uint64_t>(works_[rank]));
       if (!cluster_.speed.empty())
         c = mix(c, speeds.emplace(speed(rank), speeds.size()).first->second);
       colour_[rank] = fold_ ? c : mix(c, static_cast<std::uint64_t>(rank));
@@ -196,6 +198,7 @@ class Folder {
         c.speed = speed(rank);
         c.list = position(coordinates_.list(rank));
         if (owners_ != nullptr) c.owner = owner_place(rank);
+        if (!works_.empty()) c.work = works_[rank];
         c.channel.resize(channels_.lanes.size());
         c.incoming.resize(channels_.lanes.size());
       }
@@ -327,6 +330,7 @@ class Folder {
   const Cluster& cluster_;
   const Network* network_;
   bool fold_;
+  const Indexed<std::int64_t, std::int32_t>& works_;
   const Axes* owners_;  // along which values are owned; null: none is
   const Program& program_;
   std::int64_t num_ranks_;
@@ -342,9 +346,10 @@ class Folder {
 }  // namespace
 
 Folds fold_ranks(const Program& program, const Lanes& lanes, const Cluster& cluster,
-                 const Network* network, bool fold) {
+                 const Network* network, bool fold,
+                 const Indexed<std::int64_t, std::int32_t>& works) {
   check(program.mesh.num_ranks() > 0, "a mesh without ranks");
-  return Folder(program, lanes, cluster, network, fold).run();
+  return Folder(program, lanes, cluster, network, fold, works).run();
 }
 
 std::vector<std::int64_t> members(const Program& program, const Lanes& lanes,

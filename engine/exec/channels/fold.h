@@ -2,12 +2,13 @@
 // that communicate, or the two ends of a transfer) and links.
 //
 // The coarsest equitable partition, found by colour refinement: two ranks share a class when they
-// run the same list at the same speed (and own the same values) and their channels are of the same
-// classes; two channels when they lie alike on the cluster, join ranks of the same classes and pass
-// the same number of links of each class; two links when they are as wide and channels of the same
-// classes pass them equally often. Max-min rates are then equal within a class, so one flow stands
-// for all of its class and counts on each link as often as the class has flows there. The answer is
-// the same as without folding. O(rounds x (ranks x lanes + links passed)).
+// run the same list at the same speed (own the same values, do the same work) and their channels
+// are of the same classes; two channels when they lie alike on the cluster, join ranks of the same
+// classes and pass the same number of links of each class; two links when they are as wide and
+// channels of the same classes pass them equally often. Max-min rates are then equal within a
+// class, so one flow stands for all of its class and counts on each link as often as the class has
+// flows there. The answer is the same as without folding. O(rounds x (ranks x lanes + links
+// passed)).
 #pragma once
 
 #include <cstdint>
@@ -63,6 +64,7 @@ struct FoldClass {
   std::size_t list = 0;  // index into Program::body
   double speed = 1;
   std::int32_t owner = -1;              // place among the Program's owners; -1: it has none
+  std::int32_t work = -1;               // row of the WorkTable; -1: it has none
   Indexed<LaneId, ChannelId> channel;   // as a member or sender
   Indexed<LaneId, ChannelId> incoming;  // as a receiver
 };
@@ -84,8 +86,10 @@ struct Folds {
 };
 
 /// `fold` false: every rank is its own class. `network`: distinguish what shares links unlike.
+/// `works`: [rank] its row of the WorkTable; empty: all do the same.
 Folds fold_ranks(const Program& program, const Lanes& lanes, const Cluster& cluster,
-                 const Network* network, bool fold);
+                 const Network* network, bool fold,
+                 const Indexed<std::int64_t, std::int32_t>& works = {});
 
 /// Ranks of the representative of `channel`, ascending; transfers: sender, receiver.
 std::vector<std::int64_t> members(const Program& program, const Lanes& lanes,

@@ -288,6 +288,7 @@ class StreamListBuilder {
     }
     host_ += op.launch;
     StreamItem& item = place(id, mb, k, op, kind_of(op));
+    if (op.work >= 0) item.body = mb.begin()[op.work_slot] * timed_.num_works + op.work;
     const StreamPoint point = state_.end_of(stream_);
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
       SlotAccesses& accesses = slot(d[i], mb);

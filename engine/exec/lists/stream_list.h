@@ -48,7 +48,8 @@ struct StreamItem {
   Microbatch mb = -1;
   SegmentId segment = kNoIndex;
   std::uint32_t op_index = 0;    // in its segment, of the first op
-  std::int32_t body = -1;        // kBody: its number in StreamList::bodies
+  std::int32_t body = -1;        // kBody: its number in StreamList::bodies. kKernel: where a row of
+                                 // the WorkTable has its work; -1: it is the op's
   std::int32_t host = -1;        // MarkRef of the host's delay; -1: nothing has held it up
   std::int32_t gives_host = -1;  // the host waits for the end: number of the mark of its new delay
   std::uint32_t first_wait = 0;

@@ -54,6 +54,7 @@ class TimedRanks::Lowering {
     const auto& costs = costs_.ops.at(speed);
     const std::int32_t pipeline_rank = pipeline_rank_of(program_.body[list].ranks, program_.mesh);
     out.segments.reserve(called_.size());
+    out.num_works = costs_.works.num_symbols;
     for (SegmentId s : called_) {
       const Segment& segment = program_.segments[s];
       const auto& messages = lanes_.of_op[s];
@@ -72,6 +73,10 @@ class TimedRanks::Lowering {
         timed.ops.back().has_row =
             !passed_by && !has_no_peers(program_, segment.ops[k], pipeline_rank);
         timed.ops.back().waits = waits.of_op[k];
+        if (const std::int32_t work = costs_.works.symbol(s, k); work >= 0) {
+          timed.ops.back().work = work;
+          timed.ops.back().work_slot = segment.ops[k].reads[0].slot;
+        }
         depend_on_ops(segment, k, timed.ops.back(), out);
       }
       find_runs(timed, out);
@@ -196,7 +201,7 @@ class TimedRanks::Lowering {
   }
   static bool runs_on(const TimedOp& op, const TimedRank& rank) {
     return op.kind == TimedKind::kKernel && op.stream == StreamId::kMain && !op.host_sync &&
-           op.pool_taken < 0 && !waits_for_values(op, rank);
+           op.pool_taken < 0 && op.work < 0 && !waits_for_values(op, rank);
   }
   static bool plain_free(const TimedOp& op) {
     return op.kind == TimedKind::kFree && op.num_dependencies == 0 && op.num_pools_given == 0 &&

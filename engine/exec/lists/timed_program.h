@@ -50,6 +50,8 @@ struct TimedOp {
   std::uint16_t num_dependencies = 0;
   std::uint16_t num_pools_given = 0;  // frees: pools given back, in pools_given
   std::uint32_t first_pool_given = 0;
+  std::int32_t work = -1;      // number of its symbol of work; -1: `duration` is what it takes
+  std::uint8_t work_slot = 0;  // which of the call's microbatches it is of
   std::int32_t run = -1;  // index into TimedSegment::runs of the run that begins here; -1: none
   Flop flop = 0;
 };
@@ -93,6 +95,7 @@ struct TimedRank {
   Indexed<std::int32_t, int> pool_slots;  // [pool of this rank]: the pools it uses, numbered from 0
   std::vector<std::int32_t> pools_given;  // pools of this rank
   std::size_t num_slots = 0;              // instances of tracked storages
+  std::int32_t num_works = 0;             // symbols of work in the Program
 };
 
 /// What communication is called where it is exposed, "all_reduce:tp": the index of a name is

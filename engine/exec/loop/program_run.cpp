@@ -25,8 +25,8 @@ struct Gathering {
 /// than 0 where that was in the step before.
 Seconds issued_at_wait(const StreamList& list, const StreamItem& item) {
   // Marks of the host's delay are the last.
-  const std::size_t first = list.num_marks - list.issued_at_wait.size();
-  const Seconds issued = list.issued_at_wait[position(item.host >> 1) - first];
+  const auto from_end = static_cast<std::ptrdiff_t>(list.num_marks) - (item.host >> 1);
+  const Seconds issued = *(list.issued_at_wait.end() - from_end);
   return (item.host & 1) == 0 ? issued : issued - list.launch;
 }
 
@@ -113,10 +113,10 @@ class StepLoop {
           stream.ready = std::max(ready, host);
           // What the host computes slows nothing on the device, and is not slowed.
           if (clock_ != nullptr && item.op->duration > 0 && cursor.stream == StreamId::kMain) {
-            begin_kernel(cursor, stream, *item.op);
+            begin_kernel(cursor, stream, state.duration(item));
             return;
           }
-          progress_.finish(state, stream, item, stream.ready, stream.ready + item.op->duration);
+          progress_.finish(state, stream, item, stream.ready, stream.ready + state.duration(item));
           break;
         default:
           stream.issued = host;
@@ -228,13 +228,13 @@ class StepLoop {
     return call;
   }
 
-  void begin_kernel(Cursor cursor, StreamState& stream, const TimedOp& op) {
+  void begin_kernel(Cursor cursor, StreamState& stream, Seconds duration) {
     const std::int32_t call = new_call();
     UnderWay& entry = under_way_[call];
     entry.start = stream.ready;
     entry.members.assign(1, cursor);
     stream.gathered = true;
-    clock_->start_kernel(call, cursor.rank, op.duration, stream.ready);
+    clock_->start_kernel(call, cursor.rank, duration, stream.ready);
   }
 
   void under_way(ChannelId channel, MessageId message, Gathering& place) {

@@ -33,6 +33,8 @@ void RankProgress::begin() {
 void RankProgress::begin_rank(FoldClassId r) {
   RankState& state = rank(r);
   state.list = &plan_.lists[plan_.list_of[r]];
+  if (const FoldClass& c = plan_.folds.classes[r]; c.work >= 0)
+    state.works = plan_.works->values.at(c.speed).begin()[c.work].data();
   state.records = plan_.records[r];
   state.marks.assign(kKeptSteps * state.list->num_marks, start_);
   state.awaited.assign(kKeptSteps * state.list->num_marks, 0);
@@ -171,7 +173,8 @@ void RankProgress::finish(RankState& state, StreamState& stream, const StreamIte
   const StreamId s = item.stream;
   if (s == StreamId::kMain) {
     if (start > stream.end) note_gap(account, stream, state, stream.end, start, stream.issued);
-    (op.update ? account.optimizer : account.compute) += slows_ ? end - start : op.duration;
+    (op.update ? account.optimizer : account.compute) +=
+        slows_ ? end - start : state.duration(item);
   }
   if (op.exposed_kind >= 0 && end > start) {
     note(account, stream, state, s, op.exposed_kind, start, end, 0);
@@ -185,7 +188,7 @@ void RankProgress::finish(RankState& state, StreamState& stream, const StreamIte
   }
   reach_all(state, stream, item, end);
   account.end = std::max(account.end, end);
-  account.flop += op.flop;
+  account.flop += state.work(item);
   ++num_events_;
   record(state, stream, item, 0, stream.issued, stream.ready, start, end);
 }

@@ -54,7 +54,8 @@ struct StreamState {
 
 struct RankState {
   const StreamList* list = nullptr;
-  bool records = false;  // rows are kept
+  const WorkValue* works = nullptr;  // its row of the WorkTable
+  bool records = false;              // rows are kept
   IndexedArray<StreamId, StreamState, kNumStreams> streams;
   std::vector<Seconds> marks;      // [kept step][mark]
   std::vector<StreamSet> awaited;  // [kept step][mark]: streams that wait for it
@@ -65,6 +66,14 @@ struct RankState {
   TimeClasses time;  // of the step that was completed last
   std::vector<TraceRow> rows;
   Seconds main_before = 0, main_end = 0;
+
+  /// How long a kernel takes that is an item of its own.
+  Seconds duration(const StreamItem& item) const {
+    return item.body < 0 ? item.op->duration : item.op->duration * works[item.body].time;
+  }
+  Flop work(const StreamItem& item) const {
+    return item.body < 0 ? item.op->flop : item.op->flop * works[item.body].flop;
+  }
 
   StepAccount& account(std::int32_t step) { return accounts[kept_step(step)]; }
   std::size_t mark_index(std::int32_t step, std::uint32_t mark) const {

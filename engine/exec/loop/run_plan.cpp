@@ -88,10 +88,10 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
 RunPlan make_run_plan(const Program& program, const Costs& costs, const RunOptions& options,
                       const Network* network) {
   Lanes lanes = find_lanes(program);
-  Folds folds = fold_ranks(program, lanes, costs.cluster, network, options.fold);
+  Folds folds = fold_ranks(program, lanes, costs.cluster, network, options.fold, costs.works.row);
   MessageTimes times(lanes, folds, costs);
   RunPlan out{&program, std::move(lanes), std::move(folds), std::move(times), {}, {}, {}, {},
-              {},       costs.slowdown};
+              {},       &costs.works,     costs.slowdown};
   out.records = recorded(out.folds, options);
   make_lists(out, costs, options);
   return out;

@@ -31,12 +31,13 @@ struct RunPlan {
   Indexed<FoldClassId, std::size_t> list_of;  // index into lists
   Indexed<FoldClassId, bool> records;         // rows are kept; nothing else depends on it
   Indexed<ChannelId, bool> contends;          // over the interconnect; empty: none
+  const WorkTable* works = nullptr;           // of the costs
   Slowdown slowdown;  // any(): every op is an item, timed in order (slowdown_clock.h)
 };
 
 /// `network`: distinguish ranks and channels by what they share; null: by closed forms alone.
 /// Bodies are not reused yet where `contends` says that their group meets others: make_lists()
-/// again after changing it.
+/// again after changing it. `costs` outlives the plan.
 RunPlan make_run_plan(const Program& program, const Costs& costs, const RunOptions& options,
                       const Network* network);
 
