@@ -38,10 +38,15 @@ class Samples {
   /// The same for a model in fp64: what files hold in fp64 is not rounded.
   virtual void fill_doubles(std::string_view name, std::int64_t index, std::span<double> out) const;
 
-  /// Labels other than kNotPredicted, as many in every sample: the divisor of the loss is this
-  /// times global_batch. The loss of BERT's next-sentence head has a divisor of its own, 1 per
+  /// Labels other than kNotPredicted of a sample, where all have as many (packed documents: the
+  /// most). The loss of BERT's next-sentence head has a divisor of its own, 1 per
   /// sample.
   virtual std::int64_t predicted_per_sample() const = 0;
+
+  /// Those of `samples` samples from `first` on: what their loss is divided by.
+  virtual std::int64_t num_predicted(std::int64_t /*first*/, std::int64_t samples) const {
+    return samples * predicted_per_sample();
+  }
 
   /// The lowest loss that any model can reach on average, nats per predicted token, where known;
   /// with BERT's next-sentence head, of the sum of both losses.

@@ -23,6 +23,16 @@ at::Tensor part(const at::Tensor& whole, int dim, std::int64_t parts) {
   return at::cat(whole.chunk(parts, dim), 0).contiguous();
 }
 
+/// Calls receive(tensor) with one that lies in one piece, as members receive it: `to`, or where
+/// that is a view of a packed tensor, another that is copied there.
+template <typename Receive>
+void receive_into(at::Tensor& to, const Receive& receive) {
+  if (to.is_contiguous()) return receive(to);
+  at::Tensor whole = at::empty(to.sizes(), to.options());
+  receive(whole);
+  to.copy_(whole);
+}
+
 }  // namespace
 
 void move_tensors(const OpPlan& plan, const std::vector<at::Tensor>& reads,
@@ -50,7 +60,9 @@ void move_tensors(const OpPlan& plan, const std::vector<at::Tensor>& reads,
       return join(flat, writes[0], dim, parts);
     }
     case OpKind::kReduceScatter:
-      return communicator.reduce_scatter(part(reads[0], dim, parts), writes[0]);
+      return receive_into(writes[0], [&](at::Tensor& to) {
+        communicator.reduce_scatter(part(reads[0], dim, parts), to);
+      });
     case OpKind::kRingShift:
       return communicator.all_to_all(reads[0].contiguous(), writes[0], plan.shifted);
     case OpKind::kReduce:

@@ -364,7 +364,9 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
   k.write_places = plan.write_places.data();
   k.query_positions = &plan.query_positions, k.key_positions = &plan.key_positions;
   k.mask_key = plan.mask_key;
+  k.documents = plan_.program().documents ? &*plan_.program().documents : nullptr;
   k.loss_divisor = plan.loss_divisor;
+  if (k.documents != nullptr && op.kind == OpKind::kCrossEntropy) k.loss_divisor = state.predicted;
   k.average_share = plan.average_share;
   // The microbatches behind this one leave so much of it; behind -1, of what there was, are all.
   if (plan.average_share > 0)

@@ -8,6 +8,7 @@
 #include "engine/program/no_ops.h"
 #include "engine/program/owners.h"
 #include "engine/program/rank_places.h"
+#include "engine/program/row_positions.h"
 #include "real/exec/rank_values.h"
 #include "real/parameters/initial_values.h"
 
@@ -134,33 +135,14 @@ void RankPlan::place_runs(const DimSplit& dim, std::size_t d, std::int64_t exten
   place.second_start = runs.back().begin;
 }
 
-/// Which positions of the sequence, dim 1, the rows of a value are, where it has come from the
-/// `shifted_by`-th rank before.
-IndexRanges RankPlan::positions_of(ValueId id, std::int32_t shifted_by) const {
-  constexpr std::int64_t kSequenceDim = 1;
-  const Value& value = program_.values[id];
-  const TensorSpec spec = spec_of(program_, value);
-  const DimSplit& dim = spec.dims.begin()[kSequenceDim];
-  const Axes& axes = dim.parts.front().axes;
-  const std::int64_t ranks = group_size(program_.mesh, axes);
-  std::int64_t place = (place_in_group(program_.mesh, axes, at_) + ranks - shifted_by) % ranks;
-  Coordinate from = at_;
-  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-    from[*axis] = static_cast<std::int32_t>(place % program_.mesh.size(*axis));
-    place /= program_.mesh.size(*axis);
-  }
-  const Extents whole = global_extents(spec, value.dims, program_.mesh);
-  return dim_ranges(dim, whole[kSequenceDim], program_.mesh, from);
-}
-
 void RankPlan::plan_positions(OpPlan& plan) const {
   const ProgramOp& op = *plan.op;
   const bool block = op.kind == OpKind::kBlockAttention;
   const std::size_t first = block && op.part != OpPart::kForward ? 1 : 0;  // behind a gradient
-  plan.query_positions = positions_of(op.reads[first].value, 0);
+  plan.query_positions = row_positions(program_, op.reads[first].value, at_);
   if (!block) return;
   const std::int32_t shifted_by = plan.attrs->ring > 0 ? plan.attrs->by : 0;
-  plan.key_positions = positions_of(op.reads[first + 1].value, shifted_by);
+  plan.key_positions = row_positions(program_, op.reads[first + 1].value, at_, shifted_by);
 }
 
 OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Study& study,

@@ -52,7 +52,7 @@ struct OpPlan {
 
 /// What the Program does not say about the run: the divisor of each loss.
 struct LossDivisors {
-  double tokens = 1;         // predicted tokens of the global batch
+  double tokens = 1;         // predicted tokens of the global batch, where StepState has no number
   double next_sentence = 1;  // sequences of the global batch
 };
 
@@ -100,7 +100,6 @@ class RankPlan {
   bool reduces_some_parts(const ProgramOp& op) const;
   ShardPlace place_of(ValueId value) const;
   void place_runs(const DimSplit& dim, std::size_t d, std::int64_t extent, ShardPlace& place) const;
-  IndexRanges positions_of(ValueId value, std::int32_t shifted_by) const;
   void plan_positions(OpPlan& plan) const;
 
   const Program& program_;

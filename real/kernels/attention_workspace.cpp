@@ -71,6 +71,31 @@ int64_t gradients_of_block(const OpSizes& s, const OperandSize& dy, const FlashB
          product_scratch(dy.type, block.keys, s.attrs.head_dim, block.queries, true, 1);
 }
 
+/// What runs that meet in a window need: distances, what is hidden, what is added to scores.
+int64_t window_of_runs(const OpSizes& s, int64_t queries, int64_t keys, DType type) {
+  if (s.attrs.attended == 0) return 0;
+  return queries * (keys * (8 + 3) + (keys + 15) / 16 * 16 * size_in_bytes(type));
+}
+
+/// Documents one after the other, forward: what each makes, once more where types differ.
+int64_t document_attention_workspace(const OpSizes& s) {
+  const OperandSize& qkv = s.reads[0];
+  const int64_t length = qkv.shape[1];
+  const FlashBlock block = flash_block(length, length);
+  return s.threads * scores_of_block(s, qkv, block) +
+         packed_keys_and_values(s, qkv, length, block) +
+         2 * (s.writes[0].bytes() + s.writes[1].bytes()) +
+         window_of_runs(s, length, length, qkv.type);
+}
+
+/// Backward: dq, dk and dv of a document, and its sums in one piece.
+int64_t document_attention_dx_workspace(const OpSizes& s) {
+  const OperandSize& dy = s.reads[0];
+  const int64_t length = dy.shape[1];
+  return s.threads * gradients_of_block(s, dy, flash_block(length, length)) + s.writes[0].bytes() +
+         s.reads[3].bytes() + window_of_runs(s, length, length, dy.type);
+}
+
 /// q, k or v [B, S, heads * H] by head, for every query head.
 int64_t by_query_head(const OpSizes& s, const OperandSize& x) {
   return x.bytes() * (s.attrs.kv_heads == s.attrs.heads ? 1 : 1 + s.attrs.heads / s.attrs.kv_heads);
@@ -79,6 +104,7 @@ int64_t by_query_head(const OpSizes& s, const OperandSize& x) {
 }  // namespace
 
 std::int64_t flash_attention_workspace(const OpSizes& s) {
+  if (s.attrs.documents) return document_attention_workspace(s);
   const OperandSize& q = s.reads[0];
   const int64_t keys = s.reads[s.attrs.packed ? 0 : 1].shape[1];
   const FlashBlock block = flash_block(q.shape[1], keys);
@@ -87,6 +113,7 @@ std::int64_t flash_attention_workspace(const OpSizes& s) {
 }
 
 std::int64_t flash_attention_dx_workspace(const OpSizes& s) {
+  if (s.attrs.documents) return document_attention_dx_workspace(s);
   // dq, dk and dv apart, then packed.
   const OperandSize& dy = s.reads[0];
   const int64_t keys = s.reads[s.attrs.packed ? 1 : 2].shape[1];
@@ -103,9 +130,11 @@ std::int64_t block_attention_workspace(const OpSizes& s) {
   const int64_t keys = s.reads[1].shape[1];
   const FlashBlock block = flash_block(q.shape[1], keys);
   const int64_t sums = 5 * s.writes[1].bytes();
-  const int64_t results = q.bytes() + 5 * q.elements() * accumulation_bytes(q.type);
+  const bool in_parts = s.attrs.attended > 0;  // of a run of queries some rows are added to
+  const int64_t results =
+      q.bytes() + (in_parts ? 8 : 5) * q.elements() * accumulation_bytes(q.type);
   return s.threads * scores_of_block(s, q, block) + packed_keys_and_values(s, q, keys, block) +
-         results + sums;
+         results + sums * (in_parts ? 2 : 1) + window_of_runs(s, q.shape[1], keys, q.type);
 }
 
 std::int64_t block_attention_dx_workspace(const OpSizes& s) {
@@ -114,7 +143,8 @@ std::int64_t block_attention_dx_workspace(const OpSizes& s) {
   const FlashBlock block = flash_block(dy.shape[1], s.reads[2].shape[1]);
   int64_t apart = s.reads[4].bytes();
   for (const OperandSize& write : s.writes) apart += write.bytes();
-  return s.threads * gradients_of_block(s, dy, block) + apart;
+  return s.threads * gradients_of_block(s, dy, block) + apart +
+         window_of_runs(s, dy.shape[1], s.reads[2].shape[1], dy.type);
 }
 
 std::int64_t scores_workspace(const OpSizes& s) {  // q and k by head
@@ -183,7 +213,10 @@ std::int64_t rope_workspace(const OpSizes& s) {
   const int64_t turned =
       x.shape[0] * x.shape[1] * (int64_t{s.attrs.heads} + s.attrs.kv_heads) * half;
   const int64_t size = accumulation_bytes(x.type);
-  const int64_t angles = half * 8 * 4 + x.shape[1] * half * (2 * 8 + 2 * size);
+  const int64_t rows = x.shape[1] * (s.attrs.documents ? x.shape[0] : 1);
+  // For each row its place, its document and where that begins.
+  const int64_t places = s.attrs.documents ? (3 * rows + 8 * x.shape[1]) * 8 : 0;
+  const int64_t angles = half * 8 * 4 + rows * half * (2 * 8 + 2 * size) + places;
   return angles + 2 * turned * size + (is_16_bit(x.type) ? 2 * turned * size : 0);
 }
 

@@ -5,7 +5,8 @@
 // so that the Program is the same.
 #include <limits>
 
-#include "real/kernels/attend.h"
+#include "engine/base/error.h"
+#include "real/kernels/attend_runs.h"
 #include "real/kernels/heads.h"
 #include "real/kernels/kernels.h"
 #include "real/kernels/score_places.h"
@@ -13,6 +14,15 @@
 namespace trainyard {
 
 namespace {
+
+/// Views of q, k and v by head in [q k v].
+Projections projections_of(const at::Tensor& packed, const OpAttrs& attrs) {
+  const std::int64_t width = std::int64_t{attrs.heads} * attrs.head_dim;
+  const std::int64_t kv_width = std::int64_t{attrs.kv_heads} * attrs.head_dim;
+  return {by_head(packed.narrow(-1, 0, width), attrs.heads),
+          by_head(packed.narrow(-1, width, kv_width), attrs.kv_heads),
+          by_head(packed.narrow(-1, width + kv_width, kv_width), attrs.kv_heads)};
+}
 
 /// Views of q, k and v by head: operands `first` on, one packed tensor or q and [k v].
 Projections projections(const KernelCall& call, std::size_t first) {
@@ -54,8 +64,24 @@ std::optional<at::Tensor> additive_mask(const KernelCall& call, std::size_t i, c
 
 }  // namespace
 
+namespace {
+
+/// Whole samples, to themselves.
+SequenceRuns whole_samples(const KernelCall& call, const Projections& in) {
+  const IndexRanges all = {{0, in.q.size(2)}};
+  return {in, all, all, *call.attrs};
+}
+
+}  // namespace
+
 void flash_attention(KernelCall& call) {
   const Projections in = projections(call, 0);
+  if (call.attrs->documents) {
+    const at::Tensor out = call.out(0), lse = call.out(1);
+    attend_runs(call, whole_samples(call, in), std::nullopt, {by_head(out, call.attrs->heads), lse},
+                call.write_types[1]);
+    return;
+  }
   const std::optional<at::Tensor> mask =
       additive_mask(call, call.attrs->packed ? 1 : 2, in.q, in.k);
   const AttentionMethod method = method_for(in.q, mask.has_value(), call.immediate);
@@ -69,6 +95,15 @@ void flash_attention_dx(KernelCall& call) {
   const OpAttrs& attrs = *call.attrs;
   const Projections in = projections(call, 1);
   std::size_t next = attrs.packed ? 2 : 3;
+  if (attrs.documents) {
+    check(attrs.packed && !attrs.has_mask, "documents are of one sequence, unpadded");
+    at::Tensor packed = call.out(0);
+    packed.zero_();
+    attend_runs_backward(call, whole_samples(call, in), by_head(call.read(0), attrs.heads),
+                         {by_head(call.read(2), attrs.heads), call.read(3)},
+                         projections_of(packed, attrs));
+    return;
+  }
   const std::optional<at::Tensor> mask = additive_mask(call, next, in.q, in.k);
   if (attrs.has_mask) ++next;
   const Attended saved = {by_head(call.read(next), attrs.heads), call.read(next + 1)};

@@ -10,6 +10,7 @@
 
 #include "engine/base/philox.h"
 #include "engine/graph/graph.h"
+#include "engine/program/program.h"
 #include "engine/sharding/spec_boxes.h"
 #include "real/torch.h"
 
@@ -31,6 +32,7 @@ struct StepState {
   std::int64_t step = 0;     // counts from 0
   std::int64_t updates = 0;  // made before this step: fewer than steps where gradients overflowed
   std::int64_t first_sample = 0;  // of this call's microbatch, counted through the whole run
+  double predicted = 0;  // tokens of the step that are predicted: what their loss is the mean of
   double learning_rate = 0;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
   double clip_norm = 0;   // 0: off
@@ -56,6 +58,11 @@ struct KernelCall {
   /// rope, block_attention: which positions of the sequence the rows of the rotated tensor, of the
   /// queries and of the keys are.
   const IndexRanges *query_positions = nullptr, *key_positions = nullptr;
+  const DocumentDraws* documents = nullptr;  // of the samples; null: they are one piece each
+  /// Where the documents of the microbatch's sample `row` begin, and the last ends.
+  std::vector<std::int64_t> document_borders_of(std::int64_t row) const {
+    return document_borders(documents->config, documents->length, state->first_sample + row);
+  }
   PhiloxKey mask_key{};      // dropout: of (seed, module, kind, draw); the step is in the counter
   double loss_divisor = 1;   // losses: what the mean of the whole step is taken of
   double average_share = 0;  // batch norms: what their running averages take of the microbatch;

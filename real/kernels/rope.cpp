@@ -33,6 +33,22 @@ at::Tensor positions_of(const KernelCall& call, std::int64_t rows, const at::Ten
   return runs.size() == 1 ? runs.front() : at::cat(runs);
 }
 
+/// The same in each sample [B, S], counted from the begin of a row's document.
+at::Tensor positions_in_documents(const KernelCall& call, const at::Tensor& positions,
+                                  std::int64_t samples) {
+  const at::Tensor places = positions.to(at::kLong);
+  std::vector<at::Tensor> out;
+  for (std::int64_t s = 0; s < samples; ++s) {
+    const std::vector<std::int64_t> borders = call.document_borders_of(s);
+    const at::Tensor begins = at::tensor(borders, at::TensorOptions(at::kLong)).to(places.device());
+    const at::Tensor document =
+        at::searchsorted(begins, places, /*out_int32=*/false, /*right=*/true);
+    out.push_back(
+        at::sub(places, begins.index_select(0, at::sub(document, 1))).to(positions.dtype()));
+  }
+  return at::stack(out);
+}
+
 /// Turns q and k of [q k v] by `sign` times their positions' angles: features i and i + R/2 of the
 /// first R of a head are a pair, at angle position * base^(-2i/R) (Su et al. 2021, in Hugging
 /// Face's order of features).
@@ -48,9 +64,11 @@ void rotate(KernelCall& call, double sign) {
       scaled(at::pow(double{attrs.rope_base},
                      at::arange(0, half, options).mul_(-1.0 / static_cast<double>(half))),
              attrs.rope_scaling);
-  const at::Tensor angle = at::outer(positions_of(call, x.size(1), options), frequency);
-  const at::Tensor cos = angle.cos().to(type).unsqueeze(1);  // [S, 1, R/2]
-  const at::Tensor sin = angle.sin().mul_(sign).to(type).unsqueeze(1);
+  at::Tensor positions = positions_of(call, x.size(1), options);
+  if (attrs.documents) positions = positions_in_documents(call, positions, x.size(0));
+  const at::Tensor angle = at::mul(positions.unsqueeze(-1), frequency);
+  const at::Tensor cos = angle.cos().to(type).unsqueeze(-2);  // [S, 1, R/2], with documents [B, ..]
+  const at::Tensor sin = angle.sin().mul_(sign).to(type).unsqueeze(-2);
   at::Tensor y = call.out(0);
   const std::int64_t width = turned * attrs.head_dim;
   const auto heads = [&](const at::Tensor& t) {

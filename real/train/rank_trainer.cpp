@@ -103,6 +103,8 @@ StepState RankTrainer::state() const {
   StepState state;
   state.step = steps_done_;
   state.updates = updates_done_;
+  state.predicted = static_cast<double>(
+      samples_.num_predicted(steps_done_ * training.global_batch, training.global_batch));
   state.learning_rate = learning_rate(training.lr, steps_done_, training.steps);
   state.beta1 = training.betas[0];
   state.beta2 = training.betas[1];

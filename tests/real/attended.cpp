@@ -1,5 +1,6 @@
 #include "tests/real/attended.h"
 
+#include <array>
 #include <cmath>
 
 #include "real/kernels/kernels.h"
@@ -26,9 +27,9 @@ std::vector<double> vector(const at::Tensor& tensor) {
   return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + all.numel()};
 }
 
-class Operands {
+class TrialTensors {
  public:
-  explicit Operands(const AttentionTrial& trial) : trial_(trial) {
+  explicit TrialTensors(const AttentionTrial& trial) : trial_(trial) {
     width = trial.heads * trial.head_dim;
     kv_width = trial.kv_heads * trial.head_dim;
     q = numbers({kSamples, trial.queries, width}, 12.9898);
@@ -49,6 +50,9 @@ class Operands {
     attrs.causal = trial.causal;
     attrs.has_mask = trial.padded;
     attrs.attended = trial.attended;
+    attrs.documents = trial.documents.on();
+    draws.config = trial.documents;
+    draws.length = trial.keys;
   }
 
   std::vector<at::Tensor> run(Kernel kernel, std::vector<at::Tensor> reads,
@@ -59,6 +63,7 @@ class Operands {
     KernelCall call;
     call.query_positions = query_positions;
     call.key_positions = key_positions;
+    call.documents = &draws;
     call.attrs = &attrs;
     call.state = &state;
     call.immediate = !trial_.deferred;
@@ -79,6 +84,7 @@ class Operands {
   std::int64_t width = 0, kv_width = 0;
   at::Tensor q, k, v, grad, mask;
   OpAttrs attrs;
+  DocumentDraws draws;
 
  private:
   const AttentionTrial& trial_;
@@ -88,7 +94,7 @@ class Operands {
 
 Attention attend_by_flash(const AttentionTrial& trial) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  const Operands in(trial);
+  const TrialTensors in(trial);
   const std::vector<at::Tensor> projections = trial.packed
                                                   ? std::vector{at::cat({in.q, in.k, in.v}, -1)}
                                                   : std::vector{in.q, at::cat({in.k, in.v}, -1)};
@@ -112,9 +118,10 @@ Attention attend_by_flash(const AttentionTrial& trial) {
 
 namespace {
 
-/// Rank `c` of `ranks`: the pieces c and 2 ranks - 1 - c of 2 ranks.
-IndexRanges pieces_from_both_ends(std::int64_t length, int ranks, int c) {
-  const std::int64_t piece = length / (2 * ranks), other = 2 * ranks - 1 - c;
+/// What rank `c` of `ranks` has: the pieces c and 2 ranks - 1 - c of 2 ranks, or the c-th run.
+IndexRanges part_of(const AttentionTrial& trial, int ranks, int c) {
+  const std::int64_t piece = trial.keys / (2 * ranks), other = 2 * ranks - 1 - c;
+  if (trial.contiguous) return {{2 * c * piece, 2 * (c + 1) * piece}};
   if (c + 1 == other) return {{c * piece, (c + 2) * piece}};
   return {{c * piece, (c + 1) * piece}, {other * piece, (other + 1) * piece}};
 }
@@ -137,19 +144,17 @@ void add_to(at::Tensor& x, const IndexRanges& ranges, const at::Tensor& rows) {
 
 Attention attend_by_blocks(const AttentionTrial& trial, int ranks, bool ring) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  const Operands in(trial);
+  const TrialTensors in(trial);
   const at::Tensor kv = at::cat({in.k, in.v}, -1);
   at::Tensor out = at::zeros_like(in.q), dq = at::zeros_like(in.q), dkv = at::zeros_like(kv);
   const IndexRanges everything = {{0, trial.keys}};
   for (int rank = 0; rank < ranks; ++rank) {
-    const IndexRanges own = pieces_from_both_ends(trial.queries, ranks, rank);
+    const IndexRanges own = part_of(trial, ranks, rank);
     const at::Tensor q = taken(in.q, own), grad = taken(in.grad, own);
     const Sizes shape = q.sizes().vec(), sums = {kSamples, trial.heads, q.size(1)};
     std::vector<IndexRanges> blocks;  // in the order in which their keys come
     for (int step = 0; step < (ring ? ranks : 1); ++step)
-      blocks.push_back(ring
-                           ? pieces_from_both_ends(trial.keys, ranks, (rank + ranks - step) % ranks)
-                           : everything);
+      blocks.push_back(ring ? part_of(trial, ranks, (rank + ranks - step) % ranks) : everything);
     std::vector<at::Tensor> so_far;
     for (const IndexRanges& block : blocks) {
       std::vector<at::Tensor> reads = {q, taken(kv, block)};
@@ -170,18 +175,87 @@ Attention attend_by_blocks(const AttentionTrial& trial, int ranks, bool ring) {
           vector(dkv.narrow(-1, in.kv_width, in.kv_width))};
 }
 
+namespace {
+
+at::Tensor part_view(const at::Tensor& x, std::int64_t first, std::int64_t samples,
+                     IndexRange tokens, bool whole) {
+  const at::Tensor of_samples = x.narrow(0, first, samples);
+  return whole ? of_samples : of_samples.narrow(1, tokens.begin, tokens.size());
+}
+
+/// What tokens [begin, end) of some samples make, added to `to`: out, dq, dk and dv.
+void add_by_scores(const TrialTensors& in, std::int64_t first, std::int64_t samples,
+                   IndexRange tokens, std::array<at::Tensor, 4>& to) {
+  const bool whole = tokens.size() == in.k.size(1);
+  const auto part = [&](const at::Tensor& x) {
+    return part_view(x, first, samples, tokens, whole).contiguous();
+  };
+  const at::Tensor q = part(in.q), k = part(in.k), v = part(in.v), grad = part(in.grad);
+  const Sizes square = {samples, in.attrs.heads, q.size(1), k.size(1)};
+  const at::Tensor s = in.run(scores, {q, k}, {square})[0];
+  const at::Tensor p = in.run(softmax, in.with_mask({s}), {square})[0];
+  const at::Tensor out = in.run(context, {p, v}, {q.sizes().vec()})[0];
+  const auto of_context = in.run(context_dx, {grad, p, v}, {square, k.sizes().vec()});
+  const at::Tensor ds = in.run(softmax_dx, {of_context[0], p}, {square})[0];
+  const auto of_scores = in.run(scores_dx, {ds, q, k}, {q.sizes().vec(), k.sizes().vec()});
+  const std::array<at::Tensor, 4> made = {out, of_scores[0], of_scores[1], of_context[1]};
+  auto sum = to.begin();
+  for (const at::Tensor& one : made) part_view(*sum++, first, samples, tokens, whole).add_(one);
+}
+
+}  // namespace
+
 Attention attend_by_scores(const AttentionTrial& trial) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  const Operands in(trial);
-  const Sizes q = in.q.sizes().vec(), k = in.k.sizes().vec();
-  const Sizes whole = {kSamples, trial.heads, trial.queries, trial.keys};
-  const at::Tensor s = in.run(scores, {in.q, in.k}, {whole})[0];
-  const at::Tensor p = in.run(softmax, in.with_mask({s}), {whole})[0];
-  const at::Tensor out = in.run(context, {p, in.v}, {q})[0];
-  const std::vector<at::Tensor> of_context = in.run(context_dx, {in.grad, p, in.v}, {whole, k});
-  const at::Tensor ds = in.run(softmax_dx, {of_context[0], p}, {whole})[0];
-  const std::vector<at::Tensor> of_scores = in.run(scores_dx, {ds, in.q, in.k}, {q, k});
-  return {vector(out), vector(of_scores[0]), vector(of_scores[1]), vector(of_context[1])};
+  const TrialTensors in(trial);
+  std::array<at::Tensor, 4> to = {at::zeros_like(in.q), at::zeros_like(in.q), at::zeros_like(in.k),
+                                  at::zeros_like(in.v)};
+  if (!trial.documents.on()) add_by_scores(in, 0, kSamples, {0, trial.keys}, to);
+  for (std::int64_t s = 0; trial.documents.on() && s < kSamples; ++s) {
+    std::int64_t begin = 0;
+    for (const std::int64_t end : document_borders(trial.documents, trial.keys, s)) {
+      if (end > begin) add_by_scores(in, s, 1, {begin, end}, to);
+      begin = end;
+    }
+  }
+  return {vector(to[0]), vector(to[1]), vector(to[2]), vector(to[3])};
+}
+
+RotatedDocuments rotate_documents(const DocumentConfig& documents, std::int64_t length,
+                                  std::int64_t first) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  constexpr std::int64_t kTwo = 2, kWidth = 16;
+  const at::Tensor x = numbers({kTwo, length, kWidth}, 12.9898);
+  DocumentDraws draws;
+  draws.config = documents;
+  draws.length = length;
+  const auto rotated = [&](const at::Tensor& from, bool in_documents) {
+    OpAttrs attrs;
+    attrs.heads = 2, attrs.kv_heads = 1, attrs.head_dim = 4, attrs.rope_base = 100;
+    attrs.documents = in_documents;
+    StepState state;
+    state.first_sample = first;
+    KernelCall call;
+    call.attrs = &attrs, call.state = &state, call.documents = &draws;
+    call.reads = {from};
+    call.writes.resize(1);
+    call.write_types = {at::kDouble};
+    call.write_shapes = {from.sizes().vec()};
+    rope(call);
+    return call.writes[0];
+  };
+  at::Tensor apart = at::zeros_like(x);
+  for (std::int64_t s = 0; s < kTwo; ++s) {
+    std::int64_t begin = 0;
+    for (const std::int64_t end : document_borders(documents, length, first + s)) {
+      const auto part = [&](const at::Tensor& t) {
+        return t.narrow(0, s, 1).narrow(1, begin, end - begin);
+      };
+      if (end > begin) part(apart).copy_(rotated(part(x).contiguous(), false));
+      begin = end;
+    }
+  }
+  return {vector(rotated(x, true)), vector(apart), vector(rotated(x, false))};
 }
 
 }  // namespace trainyard

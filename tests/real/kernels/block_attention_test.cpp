@@ -22,6 +22,13 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return apart / most;
 }
 
+void check_alike(const Attention& a, const Attention& b) {
+  CHECK(distance(a.out, b.out) < 1e-12);
+  CHECK(distance(a.dq, b.dq) < 1e-12);
+  CHECK(distance(a.dk, b.dk) < 1e-12);
+  CHECK(distance(a.dv, b.dv) < 1e-12);
+}
+
 }  // namespace
 
 TEST_CASE("attention round a ring, or to gathered keys, is that of one rank to 1e-12") {
@@ -38,13 +45,50 @@ TEST_CASE("attention round a ring, or to gathered keys, is that of one rank to 1
                                        .deferred = deferred};
             const Attention blocks = attend_by_blocks(trial, ranks, ring),
                             whole = attend_by_scores(trial);
-            CHECK(distance(blocks.out, whole.out) < 1e-12);
-            CHECK(distance(blocks.dq, whole.dq) < 1e-12);
-            CHECK(distance(blocks.dk, whole.dk) < 1e-12);
-            CHECK(distance(blocks.dv, whole.dv) < 1e-12);
+            check_alike(blocks, whole);
           }
         }
       }
+    }
+  }
+}
+
+TEST_CASE("windows and documents hide the same keys from blocks, however the sequence is cut") {
+  const std::vector<DocumentConfig> documents = {
+      {}, {.lengths = {48}}, {.lengths = {5, 11, 1}}, {.lengths = {}, .mean = 9, .seed = 3}};
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    for (const bool ring : {true, false}) {
+      for (const bool contiguous : {false, true}) {
+        for (const std::int32_t window : {0, 2, 7, 13, 47}) {
+          for (const DocumentConfig& packed : documents) {
+            for (const bool deferred : {false, true}) {
+              CAPTURE(ranks, ring, contiguous, window, packed.lengths, packed.mean, deferred);
+              const AttentionTrial trial{.kv_heads = 2,
+                                         .queries = 48,
+                                         .keys = 48,
+                                         .causal = true,
+                                         .deferred = deferred,
+                                         .attended = window,
+                                         .documents = packed,
+                                         .contiguous = contiguous};
+              check_alike(attend_by_blocks(trial, ranks, ring), attend_by_scores(trial));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("attention of a whole sample stays inside its documents") {
+  for (const std::int32_t window : {0, 2, 4, 20}) {
+    for (const DocumentConfig& packed : {DocumentConfig{.lengths = {30}},
+                                         {.lengths = {1, 7}},
+                                         {.lengths = {}, .mean = 6, .least = 2, .most = 9}}) {
+      CAPTURE(window, packed.lengths, packed.mean);
+      const AttentionTrial trial{
+          .queries = 30, .keys = 30, .causal = true, .attended = window, .documents = packed};
+      check_alike(attend_by_flash(trial), attend_by_scores(trial));
     }
   }
 }
