@@ -91,17 +91,6 @@ void check_blocks(const Study& study) {
                 "is off here; " +
                 (drops ? "training.dropout: 0 may allow it, or write ulysses" : "write ulysses"));
   }
-  if (study.parallel.context.balance == Balance::kNone) {
-    fail_at(study, key_of(study, "balance"),
-            "with " + method_of(study) +
-                " and runs of the sequence the first ranks would have the fewest keys to attend "
-                "to, and kernels of this version take equally long on all ranks; write zig-zag");
-  }
-  if (study.model.attention_window > 0) {
-    fail_at(study, key_of(study, "method"),
-            method_of(study) + " has no windows (model.attention_window " +
-                text(study.model.attention_window) + ") in this version; write ulysses");
-  }
 }
 
 }  // namespace

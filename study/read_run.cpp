@@ -56,11 +56,34 @@ void read_of_channels(Section& section, std::string_view key, std::vector<double
   });
 }
 
+/// `lengths: 2048`, `[2048, 512]`, or `{mean: 2000, min: 16, max: 8192}`.
+void read_documents(Section& data) {
+  if (!data.given("documents")) return;
+  DocumentConfig& documents = data.study().documents;
+  Section section = data.child("documents");
+  const YamlNode lengths = section.required("lengths");
+  if (lengths.is_map()) {
+    Section drawn = section.child("lengths");
+    drawn.read_all(
+        {{"mean", [&] { documents.mean = drawn.integer_of(drawn.required("mean"), "mean"); }}});
+    drawn.finish();
+  } else if (lengths.is_sequence()) {
+    lengths.each_item(
+        [&](const YamlNode& item) { documents.lengths.push_back(item.as_integer(1)); });
+    if (documents.lengths.empty()) lengths.fail("expected tokens of each document, got nothing");
+  } else {
+    documents.lengths = {lengths.as_integer(1)};
+  }
+  section.integer("seed", documents.seed);
+  section.finish();
+}
+
 void read_data(Section& root) {
   DataConfig& data = root.study().data;
   Section section = root.child("data");
   section.read_all({{"mean", [&] { read_of_channels(section, "mean", data.mean); }},
-                    {"std", [&] { read_of_channels(section, "std", data.std); }}});
+                    {"std", [&] { read_of_channels(section, "std", data.std); }},
+                    {"documents", [&] { read_documents(section); }}});
   if (is_of_files(data)) {
     // Absolute, so that study.resolved.yaml means the same file from another folder.
     std::error_code unavailable;

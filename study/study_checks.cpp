@@ -236,6 +236,9 @@ void check_model_fits(StudyDraft& draft, const StudyResolvers& resolvers) {
   draft.rule({"model", "parallel", "training.flash_attention", "training.dropout", "partition",
               "sharding"},
              [&] { check_context(draft); });
+  draft.rule({"model", "data", "parallel", "training.flash_attention", "training.dropout",
+              "partition", "sharding"},
+             [&] { check_documents(draft); });
   draft.rule({"schedule", "recompute", "parallel.pipeline", "parallel.virtual_stages"}, [&] {
     if (draft.schedule.file.empty()) check_schedule(draft);
     if (!draft.schedule.rows.empty()) check_schedule_rows(draft);

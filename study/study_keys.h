@@ -45,6 +45,8 @@ const KeyTable& offload_keys();
 
 const KeyTable& framework_keys();
 const KeyTable& data_keys();
+const KeyTable& document_keys();
+const KeyTable& document_length_keys();
 const KeyTable& checkpoint_keys();
 
 }  // namespace trainyard

@@ -63,6 +63,9 @@ void resolve_virtual_stages(Study& study);
 /// Whether ranks can share the model's sequences so; behind resolve_defaults().
 void check_context(const Study& study);
 
+/// Whether samples can be packed of documents as data.documents says; behind resolve_defaults().
+void check_documents(const Study& study);
+
 /// Whether the schedule suits the pipeline; behind resolve_data_parallel(), the microbatches.
 void check_schedule(StudyDraft& draft);
 void check_schedule_microbatches(const Study& study);

@@ -261,7 +261,26 @@ std::string of_channels_text(const std::vector<double>& values) {
   return values.size() == 1 ? text : "[" + text + "]";
 }
 
-void write_data(ResolvedText& out, const DataConfig& data) {
+void write_documents(ResolvedText& out, const DocumentConfig& documents) {
+  if (!documents.on()) return;
+  out.open("documents");
+  if (documents.drawn()) {
+    out.open("lengths");
+    out.integer("mean", documents.mean);
+    out.integer("min", documents.least);
+    if (documents.most > 0) out.integer("max", documents.most);
+    out.close();
+  } else {
+    std::string text;
+    for (const std::int64_t length : documents.lengths)
+      text += (text.empty() ? "[" : ", ") + std::to_string(length);
+    out.line("lengths", text + "]");
+  }
+  out.integer("seed", documents.seed);
+  out.close();
+}
+
+void write_data(ResolvedText& out, const DataConfig& data, const DocumentConfig& documents) {
   out.map("data", data_keys(),
           {{"kind",
             [&] {
@@ -275,9 +294,11 @@ void write_data(ResolvedText& out, const DataConfig& data) {
             [&] {
               if (data.kind != "tokens") out.line("mean", of_channels_text(data.mean));
             }},
-           {"std", [&] {
+           {"std",
+            [&] {
               if (data.kind != "tokens") out.line("std", of_channels_text(data.std));
-            }}});
+            }},
+           {"documents", [&] { write_documents(out, documents); }}});
 }
 
 }  // namespace
@@ -297,7 +318,7 @@ std::string resolved_study_text(const Study& study) {
                                            out.integer("horizon", study.offload.horizon);
                                        }}});
   write_framework(out, study.framework);
-  write_data(out, study.data);
+  write_data(out, study.data, study.documents);
   out.map("checkpoint", checkpoint_keys());
   out.text("fidelity", study.fidelity);
   return out.take();

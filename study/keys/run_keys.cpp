@@ -40,6 +40,40 @@ const KeyTable& framework_keys() {
   return keys;
 }
 
+const KeyTable& document_length_keys() {
+  static const KeyTable keys = {
+      {.name = "mean",
+       .forms = {IntegerForm{2}},
+       .help = "tokens of a document, before max and the end of the sample cut any",
+       .field = field<&Study::documents, &DocumentConfig::mean>(),
+       .fallback = "required"},
+      {.name = "min",
+       .forms = {IntegerForm{1}},
+       .help = "tokens that every document has; what it has beyond is exponential",
+       .field = field<&Study::documents, &DocumentConfig::least>()},
+      {.name = "max",
+       .forms = {IntegerForm{1}},
+       .help = "tokens that no document has more of",
+       .field = field<&Study::documents, &DocumentConfig::most>(),
+       .fallback = "model.seq_len"}};
+  return keys;
+}
+
+const KeyTable& document_keys() {
+  static const KeyTable keys = {
+      {.name = "lengths",
+       .forms = {IntegerForm{1}, ListForm{IntegerForm{1}},
+                 MapForm{document_length_keys, "drawn, in each sample anew", {"mean"}}},
+       .help =
+           "tokens of each document: a number or a list, over and over until the sample is full",
+       .fallback = "required"},
+      {.name = "seed",
+       .forms = {IntegerForm{0}},
+       .help = "of drawn lengths, which are a pure function of it and of the sample",
+       .field = field<&Study::documents, &DocumentConfig::seed>()}};
+  return keys;
+}
+
 const KeyTable& data_keys() {
   static const KeyTable keys = {
       {.name = "path",
@@ -72,7 +106,12 @@ const KeyTable& data_keys() {
        .forms = {number_above(0), ListForm{number_above(0)}},
        .help = "what these are then divided by",
        .fallback = "1",
-       .matters = "images, tensors"}};
+       .matters = "images, tensors"},
+      {.name = "documents",
+       .forms = {MapForm{document_keys, "", {"lengths"}}},
+       .help = "what samples are packed of: attention stays inside documents, positions begin anew",
+       .fallback = "none: a sample is one piece",
+       .matters = "gpt, llama"}};
   return keys;
 }
 

@@ -34,6 +34,8 @@ TEST_CASE("a degree alone is a ring from both ends, and ulysses balances nothing
         ContextConfig{4, Method::kAllGather, Balance::kZigZag});
   CHECK(read_context("{degree: 4, method: Ulysses}") ==
         ContextConfig{4, Method::kUlysses, Balance::kNone});
+  CHECK(read_context("{degree: 4, balance: none}", {"model.attention_window=8"}) ==
+        ContextConfig{4, Method::kRing, Balance::kNone});
 }
 
 TEST_CASE("cp is the degree, whatever the method") {
@@ -84,13 +86,6 @@ TEST_CASE("what ranks of a sequence cannot share is refused at its key") {
   CHECK(error("2", {"training.flash_attention=false"}) ==
         at + "method ring computes attention by blocks, with flash kernels, and "
              "training.flash_attention is off here; write ulysses");
-  CHECK(error("{degree: 2, balance: none}") ==
-        "study.yaml:4:51: parallel.context.balance: with method ring and runs of the sequence the "
-        "first ranks would have the fewest keys to attend to, and kernels of this version take "
-        "equally long on all ranks; write zig-zag");
-  CHECK(error("{degree: 2, method: all-gather}", {"model.attention_window=8"}) ==
-        "study.yaml:4:50: parallel.context.method: method all-gather has no windows "
-        "(model.attention_window 8) in this version; write ulysses");
   CHECK(error("2", {"model={family: bert, layers: 4, hidden: 64, heads: 8, vocab: 64, seq_len: "
                     "48}"}) ==
         at + "ranks share sequences of families gpt and llama, not of bert; write 1");

@@ -89,6 +89,10 @@ TEST_CASE(
        false,
        true},
       {{"training.precision=fp16"}, true, true},
+      {{"training.dropout=0", "data.documents={lengths: 20}"}, true, true},
+      // Other work by the same segments.
+      {{"training.dropout=0", "data.documents={lengths: {mean: 12}}"}, false, false},
+      {{"training.dropout=0", "data.documents={lengths: {mean: 12}, seed: 2}"}, false, false},
   };
   Compiler compiler;
   CostCache costs;

@@ -45,7 +45,11 @@ const std::vector<std::string> kStudies = {
     // In 8 bits.
     "model: {family: gpt, layers: 8, hidden: 64, heads: 4, vocab: 128, seq_len: 32}\n"
     "cluster: {gpu: h100-sxm-80g, gpus: 8, gpus_per_node: 8, intra: nvswitch}\n"
-    "parallel: {tensor: 2, data: 2}\ntraining: {global_batch: 16, precision: fp8}\n"};
+    "parallel: {tensor: 2, data: 2}\ntraining: {global_batch: 16, precision: fp8}\n",
+    // Samples of documents.
+    kModel +
+        "parallel: {data: 8}\ntraining: {global_batch: 16, dropout: 0}\n"
+        "data: {documents: {lengths: 5}}\n"};
 
 using BreakResult = std::function<void(PassResult)>;
 
@@ -128,11 +132,11 @@ TEST_CASE("a broken result is blamed on the pass that made it, whichever that is
     }
   }
   CHECK(tried ==
-        std::set<std::string>{"schedule",  "kernels",         "shard",         "halves",
-                              "partition", "overlap",         "differentiate", "fp8",
-                              "recompute", "split",           "offload",       "instantiate",
-                              "buffers",   "pairs",           "host_waits",    "units",
-                              "step",      "post_validation", "lower",         "verify"});
+        std::set<std::string>{
+            "schedule",      "kernels", "shard",      "halves", "partition", "overlap",
+            "differentiate", "fp8",     "recompute",  "split",  "offload",   "instantiate",
+            "buffers",       "pairs",   "host_waits", "units",  "step",      "post_validation",
+            "lower",         "verify",  "documents"});
 }
 
 TEST_CASE("what the cheap check does not see is found at the end, or behind the pass with verify") {

@@ -1,0 +1,284 @@
+// Samples packed of documents: where these begin, how many keys their queries see, and what of it
+// stands in the Program and in its times.
+#include "engine/plan/documents.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "app/simulation.h"
+#include "engine/exec/analytic_executor.h"
+#include "engine/exec/op_work.h"
+#include "engine/program/attended_pairs.h"
+#include "engine/program/program_text.h"
+#include "engine/program/rank_places.h"
+#include "engine/program/row_positions.h"
+#include "engine/program/verify.h"
+#include "tests/support/studies.h"
+
+namespace trainyard {
+
+namespace {
+
+using Borders = std::vector<std::int64_t>;
+
+/// Pairs of the definition, one by one.
+std::int64_t counted_pairs(const IndexRanges& queries, const IndexRanges& keys,
+                           const AttentionMask& mask, const Borders& borders) {
+  const auto document = [&](std::int64_t at) {
+    return std::upper_bound(borders.begin(), borders.end(), at) - borders.begin();
+  };
+  std::int64_t count = 0;
+  for (const IndexRange& q : queries) {
+    for (std::int64_t i = q.begin; i < q.end; ++i) {
+      for (const IndexRange& k : keys) {
+        for (std::int64_t j = k.begin; j < k.end; ++j) {
+          const bool hidden =
+              mask.causal && (j > i || (mask.attended > 0 && j <= i - mask.attended));
+          if (!hidden && document(i) == document(j)) ++count;
+        }
+      }
+    }
+  }
+  return count;
+}
+
+/// 4 layers, 64 tokens, 8 samples in microbatches of 1 on each replica.
+std::string study(const std::string& parallel, const std::string& documents,
+                  const std::string& more = "") {
+  return "model: {family: llama, layers: 4, hidden: 64, heads: 8, kv_heads: 4, head_dim: 8, ffn: "
+         "96, vocab: 64, seq_len: 64" +
+         more + "}\ncluster: {preset: dgx-h100, nodes: 1}\nparallel: {" + parallel +
+         "}\ntraining: {global_batch: 8, microbatch: 1, dropout: 0, precision: bf16}\n" +
+         (documents.empty() ? "" : "data: {documents: " + documents + "}\n");
+}
+
+/// What the attention of each rank computes in a step, forward and backward, by counting.
+std::vector<double> counted_flop(const Program& program) {
+  std::vector<double> out(position(program.mesh.num_ranks()), 0);
+  OpWork work_of(program);
+  for (std::int64_t rank = 0; rank < program.mesh.num_ranks(); ++rank) {
+    const Coordinate at = coordinate_of(program, rank);
+    for (const Call& call : program.body[list_of(program, rank)].calls) {
+      for (const ProgramOp& op : program.segments[call.segment].ops) {
+        const OpAttrs& attrs = program.attrs[op.attrs];
+        if (!binds_work(op.kind, attrs)) {
+          out[position(rank)] += work_of(op).flop;
+          continue;
+        }
+        const std::size_t first = op.part == OpPart::kForward ? 0 : 1;
+        const ValueId q = op.reads[first].value, kv = attrs.packed ? q : op.reads[first + 1].value;
+        const IndexRanges queries = row_positions(program, q, at),
+                          keys = row_positions(program, kv, at, attrs.ring > 0 ? attrs.by : 0);
+        // Replica d has samples 8 / data d on.
+        const Axes dp = find_axes(program.mesh, "dp").value_or(Axes{});
+        const std::int64_t sample =
+            place_in_group(program.mesh, dp, at) * (8 / group_size(program.mesh, dp)) + call.mb[0];
+        const Borders borders =
+            attrs.documents ? document_borders(program.documents->config, 64, sample) : Borders{};
+        out[position(rank)] += attention_flop(
+            op.part, attrs,
+            static_cast<double>(counted_pairs(queries, keys, {true, attrs.attended}, borders)));
+      }
+    }
+  }
+  return out;
+}
+
+Trace run(const Prepared& prepared, const Program& program, bool fold) {
+  SourceLog log;
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
+  const Job job{&program, 0};
+  RunOptions options;
+  options.fold = fold;
+  return make_executor(prepared.study.fidelity)->run({&job, 1}, costs, options);
+}
+
+}  // namespace
+
+TEST_CASE("given lengths are repeated until a sample is full, whose end cuts the last") {
+  const DocumentConfig given{.lengths = {5, 11, 1}};
+  CHECK(document_borders(given, 20, 0) == Borders{0, 5, 16, 17, 20});
+  CHECK(document_borders(given, 20, 7) == document_borders(given, 20, 0));
+  CHECK(document_borders({.lengths = {100}}, 20, 0) == Borders{0, 20});
+}
+
+TEST_CASE("drawn lengths are a pure function of seed and sample, and have their mean") {
+  const DocumentConfig drawn{.lengths = {}, .mean = 50, .least = 10, .seed = 4};
+  std::set<Borders> apart;
+  double sum = 0;
+  std::int64_t count = 0;
+  for (std::int64_t sample = 0; sample < 200; ++sample) {
+    const Borders borders = document_borders(drawn, 100'000, sample);
+    CHECK(borders == document_borders(drawn, 100'000, sample));
+    apart.insert(borders);
+    for (std::size_t d = 0; d + 2 < borders.size(); ++d) {  // the last is cut
+      const auto length = *(borders.begin() + static_cast<std::ptrdiff_t>(d) + 1) -
+                          *(borders.begin() + static_cast<std::ptrdiff_t>(d));
+      REQUIRE(length >= 10);
+      sum += static_cast<double>(length);
+      ++count;
+    }
+  }
+  CHECK(apart.size() == 200);
+  // 400,000 draws of deviation 40: the mean of all lies within 5 / 16 of theirs, 0.06.
+  CHECK(std::abs(sum / static_cast<double>(count) - 50) < 0.3);
+  DocumentConfig other = drawn;
+  other.seed = 5;
+  CHECK(document_borders(other, 1000, 0) != document_borders(drawn, 1000, 0));
+  const DocumentConfig bounded{.lengths = {}, .mean = 50, .least = 10, .most = 60};
+  for (const Borders& borders :
+       {document_borders(bounded, 1000, 0), document_borders(bounded, 1000, 1)}) {
+    for (std::size_t d = 1; d < borders.size(); ++d) {
+      CHECK(*(borders.begin() + static_cast<std::ptrdiff_t>(d)) -
+                *(borders.begin() + static_cast<std::ptrdiff_t>(d) - 1) <=
+            60);
+    }
+  }
+}
+
+TEST_CASE("pairs are those that the mask leaves, one by one") {
+  const std::vector<IndexRanges> parts = {
+      {{0, 24}}, {{0, 3}, {21, 24}}, {{9, 15}}, {{3, 6}, {18, 21}}, {{23, 24}}};
+  for (const IndexRanges& queries : parts) {
+    for (const IndexRanges& keys : parts) {
+      for (const std::int64_t window : {0, 1, 2, 5, 17, 24, 40}) {
+        for (const bool causal : {true, false}) {
+          for (const Borders& borders : {Borders{}, Borders{0, 24}, Borders{0, 1, 4, 13, 22, 24}}) {
+            if (!causal && window > 0) continue;
+            CAPTURE(queries.front().begin, keys.front().begin, window, causal, borders);
+            const AttentionMask mask{causal, window};
+            CHECK(attended_pairs(queries, keys, mask, borders) ==
+                  counted_pairs(queries, keys, mask, borders));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a Program says where documents bind its work, and its digest has no draw of them") {
+  const auto compiled = [](const std::string& documents) {
+    return compiled_program(prepare_text(study("context: 2, data: 4", documents)));
+  };
+  const Program drawn = compiled("{lengths: {mean: 20, min: 2, max: 40}, seed: 7}");
+  const std::string text = to_text(drawn);
+  CHECK(text.find("documents mean:20 least:2 most:40 seed:7 of:64 replica:2 sizes:1\n") !=
+        std::string::npos);
+  CHECK(text.find(" documents}") != std::string::npos);
+  CHECK(parse_program(text, "program.txt") == drawn);
+  CHECK_FALSE(find_violation(drawn).has_value());
+  const std::string digest = program_digest(drawn);
+  CHECK(program_digest(compiled("{lengths: {mean: 20}, seed: 8}")) == digest);
+  const Program given = compiled("{lengths: [30, 12]}");
+  CHECK(program_digest(given) == digest);
+  CHECK(parse_program(to_text(given), "program.txt") == given);
+  CHECK(program_digest(compiled("")) != digest);
+  Program none = drawn;
+  none.documents.reset();
+  const auto violation = find_violation(none);
+  REQUIRE(violation.has_value());
+  CHECK(violation->find("stays inside documents, of which the Program says nothing") !=
+        std::string::npos);
+}
+
+TEST_CASE("a rank computes what its queries see in the samples that it has") {
+  struct Trial {
+    std::string parallel, documents, more;
+  };
+  const std::string drawn = "{lengths: {mean: 12}, seed: 3}";
+  for (const Trial& trial : std::vector<Trial>{
+           {"data: 8", drawn, ""},
+           {"context: 2, data: 4", drawn, ""},
+           {"context: {degree: 4, method: all-gather}, data: 2", drawn, ", attention_window: 9"},
+           {"context: {degree: 4, method: ulysses}, data: 2", drawn, ""},
+           {"context: {degree: 4, balance: none}, data: 2", "{lengths: [13, 20]}", ""},
+           {"context: {degree: 4, balance: none}, data: 2", "", ""},
+           {"context: {degree: 4, method: all-gather, balance: none}, data: 2", "", ""},
+           {"context: {degree: 4, balance: none}, data: 2", "", ", attention_window: 20"},
+           {"context: {degree: 4}, data: 2", "", ", attention_window: 20"},
+           {"context: 2, pipeline: 2, data: 2", drawn, ""}}) {
+    for (const std::string fidelity : {"analytic", "fluid"}) {
+      CAPTURE(trial.parallel, trial.documents, trial.more, fidelity);
+      const Prepared prepared = prepare_text(study(trial.parallel, trial.documents, trial.more),
+                                             {"fidelity=" + fidelity});
+      const Program program = compiled_program(prepared);
+      const Trace alone = run(prepared, program, false), folded = run(prepared, program, true);
+      const std::vector<double> counted = counted_flop(program);
+      REQUIRE(alone.ranks.size() == counted.size());
+      for (const RankTrace& rank : alone.ranks)
+        CHECK(rank.executed_flop == Approx(counted[position(rank.rank)]).epsilon(1e-12));
+      CHECK(folded.period == Approx(alone.period).epsilon(1e-9));
+      CHECK(alone.steady);
+    }
+  }
+}
+
+TEST_CASE("ranks with equal work are simulated once") {
+  const auto classes = [](const std::string& parallel, const std::string& documents) {
+    const Prepared prepared = prepare_text(study(parallel, documents), {"fidelity=analytic"});
+    return run(prepared, compiled_program(prepared), true).ranks.size();
+  };
+  CHECK(classes("context: 2, data: 4", "") == 1);
+  CHECK(classes("context: {degree: 4, balance: none}, data: 2", "") == 4);
+  CHECK(classes("context: {degree: 4, balance: none}, data: 2", "{lengths: [20, 13]}") == 4);
+  CHECK(classes("data: 8", "{lengths: [20, 13]}") == 1);
+  CHECK(classes("data: 8", "{lengths: {mean: 12}}") == 8);
+}
+
+TEST_CASE("the last rank of a contiguous cut has the most keys, and all wait for it") {
+  const auto time = [](const std::string& balance) {
+    const Prepared prepared = prepare_text(
+        study("context: {degree: 4, method: all-gather, balance: " + balance + "}, data: 2", ""),
+        {"model.seq_len=65536", "fidelity=analytic"});
+    const Trace trace = run(prepared, compiled_program(prepared), false);
+    return std::pair(trace.ranks.front().time.compute, trace.ranks.back().time.compute);
+  };
+  // The square of 4 x 4 quarters: the first rank's queries see half of 1, the last one's 3 and a
+  // half: together as much as two ranks that have a piece from each end, 2 and 2.
+  const auto even = time("zig-zag"), uneven = time("none");
+  CHECK(even.first == Approx(even.second).epsilon(1e-9));
+  CHECK(uneven.first < even.first);
+  CHECK(uneven.second > even.second);
+  CHECK(uneven.first + uneven.second == Approx(2 * even.first).epsilon(0.01));
+}
+
+TEST_CASE("Llama 3 405B at 131,072 tokens of documents is a few ranks where lengths are given") {
+  const std::string text =
+      "model: {family: llama, layers: 126, hidden: 16384, heads: 128, kv_heads: 8, ffn: 53248, "
+      "vocab: 128256, seq_len: 131072, rope_base: 500000}\n"
+      "cluster: {preset: dgx-h100, nodes: 2048}\n"
+      "parallel: {tensor: 8, context: {degree: 16, method: all-gather}, pipeline: 16, "
+      "sequence_parallel: true, zero: 1}\n"
+      "partition: {method: uniform, ends: layers}\n"
+      "training: {global_batch: 128, microbatch: 1, precision: bf16}\n"
+      "recompute: full\n";
+  const auto step_time = [&](const std::string& lengths, const std::string& fidelity) {
+    const auto answer = simulate(
+        prepare_text(text, {"fidelity=" + fidelity, "data.documents={lengths: " + lengths + "}"}),
+        RunOptions{});
+    REQUIRE(std::holds_alternative<Simulation>(answer));
+    const Summary& summary = std::get<Simulation>(answer).summary;
+    CHECK(summary.num_ranks == 16384);
+    // As many ranks of each pipeline rank as share a sequence, or one: pieces of 4,096 tokens.
+    if (lengths != "{mean: 4096}") CHECK(summary.num_events < 10'000'000);
+    return summary.iteration_time;
+  };
+  for (const std::string lengths : {"4096", "5000"}) {
+    CAPTURE(lengths);
+    const Seconds analytic = step_time(lengths, "analytic"), fluid = step_time(lengths, "fluid");
+    // Groups share links between nodes with others.
+    CHECK(fluid >= analytic * (1 - 1e-9));
+    CHECK(fluid == Approx(analytic).epsilon(0.1));
+  }
+  // The longest of what ranks draw holds up the others.
+  CHECK(step_time("{mean: 4096}", "analytic") > step_time("4096", "analytic"));
+}
+
+}  // namespace trainyard

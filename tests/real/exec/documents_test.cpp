@@ -1,0 +1,146 @@
+// Samples packed of documents are trained alike however they are divided: attention, positions and
+// the loss stop at each border.
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "real/data/samples.h"
+#include "real/kernels/workspace.h"
+#include "tests/real/attended.h"
+#include "tests/real/layouts.h"
+#include "tests/real/parity.h"
+#include "tests/support/studies.h"
+
+namespace trainyard {
+
+namespace {
+
+const std::string kTraining = "precision: fp64, dropout: 0, clip_norm: 0.01, lr: {peak: 0.01}";
+const std::string kDrawn = "data.documents={lengths: {mean: 5, min: 2}, seed: 11}";
+const std::string kGiven = "data.documents={lengths: [7, 1, 3]}";
+
+Sets context(int ranks, const std::string& how) {
+  return {"cluster.ranks=" + std::to_string(ranks), "parallel.context={" + how + "}"};
+}
+
+}  // namespace
+
+TEST_CASE("documents shared by ranks train as on one device, by every method") {
+  for (const std::string family : {"gpt", "llama"}) {
+    const std::string text = parity_study(family, kTraining);
+    for (const std::string& documents : {kDrawn, kGiven}) {
+      const Sets packed = {"model.seq_len=32", documents};
+      const LoopbackRun one = run_loopback(text, packed, {.steps = 3});
+      for (const std::string how :
+           {"degree: 2", "degree: 4", "degree: 4, balance: none", "degree: 2, method: all-gather",
+            "degree: 4, method: all-gather, balance: none", "degree: 4, method: ulysses"}) {
+        CAPTURE(family, documents, how);
+        const int ranks = how.find("degree: 4") == std::string::npos ? 2 : 4;
+        check_same(one, run_loopback(text, joined(packed, context(ranks, how)), {.steps = 3}),
+                   kFp64);
+      }
+    }
+  }
+}
+
+TEST_CASE("documents are trained beside every other way to divide a training") {
+  const std::vector<Sets> features = {
+      {"cluster.ranks=4", "parallel.data=4"},
+      {"cluster.ranks=2", "parallel.data=2", "parallel.zero=1"},
+      {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
+      {"cluster.ranks=2", "parallel.pipeline=2", "schedule=zb-v"},
+      {"cluster.ranks=2", "parallel.pipeline=2", "schedule=dualpipe-v"},
+      {"cluster.ranks=8", "parallel.context=2", "parallel.tensor=2", "parallel.data=2",
+       "parallel.sequence_parallel=true"},
+      {"cluster.ranks=4", "parallel.context=2", "parallel.pipeline=2", "schedule=1f1b",
+       "recompute=full"},
+      {"training.microbatch=[2, 1, 1, 3, 1]"},
+      {"recompute=full"}};
+  for (const std::string family : {"gpt", "llama"}) {
+    const std::string text = parity_study(family, kTraining);
+    const LoopbackRun one = run_loopback(text, {kDrawn}, {.steps = 2});
+    for (const Sets& feature : features) {
+      CAPTURE(family, feature);
+      check_same(one, run_loopback(text, joined({kDrawn}, feature), {.steps = 2}), kFp64);
+    }
+  }
+}
+
+TEST_CASE("windows and contiguous cuts train as on one device") {
+  for (const std::string family : {"gpt", "llama"}) {
+    const std::string text = parity_study(family, kTraining);
+    for (const std::string window : {"0", "1", "5", "20"}) {
+      const Sets model = {"model.seq_len=32", "model.attention_window=" + window};
+      const LoopbackRun one = run_loopback(text, model, {.steps = 2});
+      for (const std::string how :
+           {"degree: 4", "degree: 4, balance: none", "degree: 2, method: all-gather",
+            "degree: 4, method: all-gather, balance: none"}) {
+        CAPTURE(family, window, how);
+        const int ranks = how.find("degree: 4") == std::string::npos ? 2 : 4;
+        check_same(one, run_loopback(text, joined(model, context(ranks, how)), {.steps = 2}),
+                   kFp64);
+      }
+    }
+  }
+}
+
+TEST_CASE("positions begin anew in a document, and its last token predicts nothing") {
+  const Prepared prepared = prepare_text(
+      parity_study("gpt", kTraining), {"model.seq_len=16", "data.documents={lengths: [7, 1, 3]}"});
+  const std::unique_ptr<Samples> samples = make_samples(prepared.study);
+  std::vector<std::int64_t> positions(16), labels(16), tokens(16);
+  samples->fill("positions", 3, positions);
+  samples->fill("labels", 3, labels);
+  samples->fill("tokens", 3, tokens);
+  // Documents of 7, 1, 3 and the 5 that are left of the next 7.
+  const std::vector<std::int64_t> expected = {0, 1, 2, 3, 4, 5, 6, 0, 0, 1, 2, 0, 1, 2, 3, 4};
+  CHECK(positions == expected);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    CAPTURE(i);
+    const bool last = i == 6 || i == 7 || i == 10 || i == 15;
+    CHECK(labels[i] == (last ? kNotPredicted : tokens[i + 1]));
+  }
+  CHECK(samples->num_predicted(0, 3) == 3 * (16 - 4));
+}
+
+TEST_CASE("rotary angles of a document are those of a sequence that begins there") {
+  const RotatedDocuments rotated = rotate_documents({.lengths = {}, .mean = 4, .seed = 2}, 10, 5);
+  CHECK(rotated.together == rotated.apart);
+  CHECK(rotated.together != rotated.as_one);
+}
+
+TEST_CASE("attention of documents and windows allocates no more than it declares") {
+  for (const std::string precision : {"fp32", "bf16", "fp64"}) {
+    for (const std::string how :
+         {"1", "{degree: 4}", "{degree: 4, balance: none}", "{degree: 2, method: all-gather}"}) {
+      for (const std::string& documents : {std::string(), kDrawn}) {
+        CAPTURE(precision, how, documents);
+        int attentions = 0;
+        LoopbackOptions options;
+        options.watch_ops = [&](const Program& program, const ProgramOp& op, std::int64_t seen) {
+          if (op.kind != OpKind::kBlockAttention && op.kind != OpKind::kFlashAttention &&
+              op.kind != OpKind::kRope)
+            return;
+          ++attentions;
+          CAPTURE(op_name(op.kind, op.part));
+          CHECK(seen <= workspace_bytes(program, op, 1));
+        };
+        Sets sets = {"parallel.context=" + how};
+        if (how != "1")
+          sets.push_back(how.find("4") == std::string::npos ? "cluster.ranks=2"
+                                                            : "cluster.ranks=4");
+        if (!documents.empty()) sets.push_back(documents);
+        run_loopback(
+            "model: {family: llama, layers: 1, hidden: 192, heads: 4, kv_heads: 2, ffn: 400, "
+            "vocab: 1000, seq_len: 192, attention_window: 50}\ncluster: {preset: local, ranks: "
+            "1}\ntraining: {global_batch: 4, microbatch: 4, precision: " +
+                precision + "}\n",
+            sets, options);
+        CHECK(attentions > 0);
+      }
+    }
+  }
+}
+
+}  // namespace trainyard
