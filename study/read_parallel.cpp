@@ -89,6 +89,19 @@ void read_units(const YamlNode& node, ZeroConfig& zero) {
   if (zero.units.empty()) node.fail("expected patterns of modules, got nothing");
 }
 
+/// true, false, or a number of ranks.
+void read_reshard(const Section& section, const YamlNode& node, ZeroConfig& zero) {
+  constexpr std::string_view kKey = "reshard_after_forward";
+  const bool number = node.is_scalar() && node.as_string().find_first_of("0123456789") == 0;
+  if (!number) {
+    const bool all = node.as_bool("true, false or a number of ranks");
+    zero.reshard_after_forward = all ? ZeroConfig::kAllShards : 1;
+    return;
+  }
+  zero.reshard_after_forward = static_cast<int>(section.integer_of(node, kKey));
+  if (zero.reshard_after_forward == 1) node.fail("one rank would have all of it; write false");
+}
+
 /// Keys that say how a stage divides mean nothing to lower ones.
 void warn_of_unused(const Section& section, Study& study) {
   constexpr std::string_view kReductions[] = {"reduce", "reduce_dtype"};
@@ -132,6 +145,11 @@ void read_zero(Section& parallel, ZeroConfig& zero) {
             zero.reduce_dtype =
                 parse_dtype(kReduceTypeWords[read_word(type, "type", kReduceTypeWords)]);
           });
+        }},
+       {"reshard_after_forward",
+        [&] {
+          section.read_given("reshard_after_forward",
+                             [&](const YamlNode& ranks) { read_reshard(section, ranks, zero); });
         }},
        {"units", [&] {
           section.read_given("units", [&](const YamlNode& units) { read_units(units, zero); });

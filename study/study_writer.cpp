@@ -68,7 +68,11 @@ void write_zero(ResolvedText& out, const ZeroConfig& zero) {
     out.line("units", units.empty() ? std::string(kLayerUnits) : units + "]");
     out.integer("prefetch", zero.prefetch);
     out.integer("gathers_in_flight", zero.gathers_in_flight);
-    out.flag("reshard_after_forward", zero.reshard_after_forward);
+    if (zero.reshards_to_some()) {
+      out.integer("reshard_after_forward", zero.reshard_after_forward);
+    } else {
+      out.flag("reshard_after_forward", zero.reshard_after_forward != 1);
+    }
   }
   out.close();
 }

@@ -6,6 +6,29 @@
 
 namespace trainyard {
 
+namespace {
+
+/// Neighbours are the ranks that share their sequences, and replicas beside them.
+void check_reshard(const Study& study) {
+  const ParallelConfig& parallel = study.parallel;
+  if (!parallel.zero.reshards_to_some()) return;
+  const int ranks = parallel.zero.reshard_after_forward, context = parallel.context.degree;
+  const int shards = parallel.shards();
+  const std::string number = std::to_string(ranks);
+  const auto refuse = [&](bool wrong, const std::string& problem) {
+    if (wrong) fail_at(study, "parallel.zero.reshard_after_forward", problem);
+  };
+  refuse(ranks == shards, "all " + number + " ranks divide the parameters anyway; write true");
+  refuse(shards % ranks != 0, "groups of " + number + " ranks do not divide the " +
+                                  std::to_string(shards) + " that divide the parameters");
+  refuse(ranks % context != 0,
+         "groups of " + number + " ranks do not hold the " + std::to_string(context) +
+             " that share a sequence (parallel.context); write a multiple of " +
+             std::to_string(context));
+}
+
+}  // namespace
+
 void resolve_zero(Study& study) {
   ZeroConfig& zero = study.parallel.zero;
   if (zero.stage == 0) zero.replicate = 1;  // a warning said that there is nothing to divide
@@ -39,6 +62,7 @@ void check_zero(const Study& study) {
   refuse(zero.replicate > 1 && parallel.shards() == 1, "parallel.zero.replicate",
          "leaves one replica in each group, which has nobody to divide with; " +
              ("use fewer than parallel.data " + std::to_string(parallel.data)));
+  check_reshard(study);
   refuse(!parallel.replicas.empty() && (zero.stage > 1 || zero.replicate > 1),
          "parallel.zero.stage",
          stage + (zero.replicate > 1 ? " in groups of replicas" : "") +

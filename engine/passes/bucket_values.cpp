@@ -25,6 +25,7 @@ class BucketValues {
         data_axes_(program.groups[kDataGroup].axes),
         shard_group_(trainyard::shard_group(program, parallel)),
         replicate_group_(trainyard::replicate_group(program, parallel)),
+        reshard_group_(trainyard::reshard_group(program, parallel)),
         sharded_(shards_state(parallel)) {}
 
   void add(std::size_t index) {
@@ -104,13 +105,15 @@ class BucketValues {
 
   /// A buffer's one dim, of which a rank has the parameters that it holds, or its shard of them.
   TensorSpec flat_spec(const Bucket& bucket, bool sharded) const {
+    return cut_spec(bucket, sharded ? program_.groups[shard_group_].axes : Axes{});
+  }
+  TensorSpec cut_spec(const Bucket& bucket, const Axes& over) const {
     TensorSpec out = replicated_spec(1);
     Axes& axes = out.dims[0].parts[0].axes;
     for (const AxisId axis : tensor_axes_) {
       if (!has(bucket.replicated, axis)) axes.push_back(axis);
     }
-    const Axes& shards = program_.groups[shard_group_].axes;
-    if (sharded) axes.insert(axes.end(), shards.begin(), shards.end());
+    axes.insert(axes.end(), over.begin(), over.end());
     return out;
   }
   TensorSpec gradient_spec(const Bucket& bucket) const {
@@ -143,12 +146,15 @@ class BucketValues {
     return add_value(std::move(value));
   }
 
-  ValueId own_shard(const std::string& name, ValueId of, const Bucket& bucket) {
+  ValueId own_part(const std::string& name, ValueId of, const Bucket& bucket, GroupId among) {
     Value value = program_.values[of];
     value.name = name;
-    value.spec = add_spec(program_, flat_spec(bucket, true));
-    value.alias = Alias{of, 0, shard_group_};
+    value.spec = add_spec(program_, cut_spec(bucket, program_.groups[among].axes));
+    value.alias = Alias{of, 0, among};
     return add_value(std::move(value));
+  }
+  ValueId own_shard(const std::string& name, ValueId of, const Bucket& bucket) {
+    return own_part(name, of, bucket, shard_group_);
   }
 
   ValueId owned_view(const std::string& name, ValueId of, const Bucket& bucket) {
@@ -201,9 +207,19 @@ class BucketValues {
     bucket.shards.push_back(bucket.cast_shard);
   }
 
+  /// What is left of a gathered bucket from its forward to its backward.
+  void add_piece(Bucket& bucket, const std::string& name) {
+    bucket.own_piece = own_part(name + ".param_part", bucket.parameter, bucket, reshard_group_);
+    bucket.piece =
+        buffer(name + ".param_piece", config_.precision, Scope::kStep, MemoryClass::kParameter,
+               cut_spec(bucket, program_.groups[reshard_group_].axes));
+    bucket.pieces = {bucket.own_piece, bucket.piece};
+  }
+
   void add_shards(Bucket& bucket, const std::string& name, DType gradient_type) {
     if (bucket.is_gathered()) {
       add_parameter_shards(bucket, name);
+      if (bucket.resharded) add_piece(bucket, name);
     } else {
       bucket.parameter_shard = own_shard(name + ".param_shard", bucket.parameter, bucket);
     }
@@ -238,7 +254,7 @@ class BucketValues {
   Program& program_;
   BucketPlan& plan_;
   Axes tensor_axes_, data_axes_;
-  GroupId shard_group_, replicate_group_;
+  GroupId shard_group_, replicate_group_, reshard_group_;
   bool sharded_;
 };
 

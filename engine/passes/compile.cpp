@@ -246,7 +246,7 @@ using DraftInputs = InputsOf<decltype(kDraftPasses)>;
 Indexed<ValueId, bool> sized_values(const ProgramDraft& draft) {
   Indexed<ValueId, bool> sized(draft.program.values.size(), false);
   for (const Bucket& bucket : draft.plan.buckets) {
-    for (const auto* values : {&bucket.whole, &bucket.shards}) {
+    for (const auto* values : {&bucket.whole, &bucket.shards, &bucket.pieces}) {
       for (const ValueId value : *values) sized[value] = true;
     }
   }

@@ -23,6 +23,7 @@ struct UnitUse {
   Place first = 0, end = 0;
   std::vector<std::size_t> gathers;     // buckets
   std::vector<std::size_t> frees;       // gathered ones that no later segment reads
+  std::vector<std::size_t> reshards;    // of these, those of which a piece stays
   std::map<std::size_t, Place> zeroes;  // where the gradient begins
   std::vector<std::size_t> reduces;
 };
@@ -42,7 +43,8 @@ class UnitGathering {
       : draft_(draft),
         zero_(parallel.zero),
         shards_(shard_group(draft.program, parallel)),
-        replicas_(replicate_group(draft.program, parallel)) {
+        replicas_(replicate_group(draft.program, parallel)),
+        neighbours_(reshard_group(draft.program, parallel)) {
     find_buckets();
     for (const Segment& segment : draft.program.segments) {
       if (!computes(segment)) continue;
@@ -95,6 +97,7 @@ class UnitGathering {
         values[id].scope = buckets()[bucket].kept ? kept : Scope::kLocal;
     }
     for (const Bucket& bucket : buckets()) {
+      if (bucket.resharded) values[bucket.piece].scope = kept;
       if (bucket.cast_shard == kNoIndex) continue;
       // It goes once what is gathered of it is there, or with the step.
       const bool stays = bucket.kept && kept == Scope::kStep;
@@ -135,6 +138,18 @@ class UnitGathering {
       return phase == Phase::kBackward || phase == Phase::kBackwardInput;
     return phase == (is_read(bucket, Phase::kRecompute) ? Phase::kRecompute : Phase::kForward);
   }
+  /// Whether this phase leaves a piece of what it has gathered, and whether it finds one.
+  bool reshards(std::size_t bucket, Phase phase) const {
+    return buckets()[bucket].resharded && phase == Phase::kForward &&
+           piece_scope(bucket) == Scope::kMicrobatch && !is_read_last(bucket, phase);
+  }
+  bool has_piece(std::size_t bucket, Phase phase) const {
+    return buckets()[bucket].resharded &&
+           (phase != Phase::kForward || piece_scope(bucket) == Scope::kStep);
+  }
+  Scope piece_scope(std::size_t bucket) const {
+    return draft_.program.values[buckets()[bucket].piece].scope;
+  }
   bool is_added(std::size_t bucket, Phase phase) const {
     return added_in_.contains({bucket, phase});
   }
@@ -169,6 +184,7 @@ class UnitGathering {
       const bool ends =
           scope == Scope::kLocal || (scope == Scope::kMicrobatch && is_read_last(bucket, phase));
       if (ends) use.frees.push_back(bucket);
+      if (reshards(bucket, phase)) use.reshards.push_back(bucket);
     }
     std::erase_if(use.gathers, [&](std::size_t bucket) {
       const Scope scope = draft_.program.values[buckets()[bucket].parameter].scope;
@@ -191,7 +207,7 @@ class UnitGathering {
     if (uses.empty()) return;
     Insertions in(segment.ops.size() + 1);
     put_ends(uses, in);
-    put_gathers(uses, in);
+    put_gathers(uses, segment.phase, in);
     for (const UnitUse& use : uses) {
       for (const auto& [bucket, first] : use.zeroes) in[first].push_back(zero_op(bucket));
     }
@@ -211,6 +227,7 @@ class UnitGathering {
     std::vector<std::size_t> on_their_way;
     for (const UnitUse& use : uses) {
       std::vector<ProgramOp>& out = in[use.end];
+      for (const std::size_t bucket : use.reshards) out.push_back(reshard_op(buckets()[bucket]));
       ProgramOp free;
       free.kind = OpKind::kFree;
       for (const std::size_t bucket : use.frees)
@@ -255,7 +272,7 @@ class UnitGathering {
     return op;
   }
 
-  void put_gathers(const std::vector<UnitUse>& uses, Insertions& in) const {
+  void put_gathers(const std::vector<UnitUse>& uses, Phase phase, Insertions& in) const {
     std::vector<const UnitUse*> gathered, freed;  // freed: of those, by this segment
     for (const UnitUse& use : uses) {
       if (use.gathers.empty()) continue;
@@ -272,8 +289,15 @@ class UnitGathering {
       free.kind = OpKind::kFree;
       for (const std::size_t i : use.gathers) {
         const Bucket& bucket = buckets()[i];
-        for (ProgramOp& op : gather_ops(bucket, shards_))
-          in[std::min(at, use.first)].push_back(std::move(op));
+        std::vector<ProgramOp>& out = in[std::min(at, use.first)];
+        if (has_piece(i, phase)) {
+          out.push_back(collective_op(OpKind::kAllGather, neighbours_, StreamId::kDp, bucket.piece,
+                                      bucket.parameter));
+          if (piece_scope(i) == Scope::kMicrobatch && is_read_last(i, phase))
+            free.reads.push_back({bucket.piece, 0});
+          continue;
+        }
+        for (ProgramOp& op : gather_ops(bucket, shards_)) out.push_back(std::move(op));
         if (bucket.cast_shard != kNoIndex) free.reads.push_back({bucket.cast_shard, 0});
       }
       if (!free.reads.empty()) in[use.first].push_back(std::move(free));
@@ -282,7 +306,7 @@ class UnitGathering {
 
   ProgramDraft& draft_;
   const ZeroConfig& zero_;
-  GroupId shards_, replicas_;
+  GroupId shards_, replicas_, neighbours_;
   Indexed<ValueId, InBucket> in_bucket_;
   std::set<std::pair<std::size_t, Phase>> read_in_, added_in_;
 };

@@ -16,10 +16,19 @@
 // and weight gradients alike. A gather is issued `prefetch` units ahead, but no more than
 // `gathers_in_flight` are gathered at once; and as all that side streams write, it waits for the
 // frees before it. One reduction is on its way at a time, as under FSDP2: the next waits until the
-// one before has been added. The root unit, or with reshard_after_forward: false each, stays from
-// the forward to the end of its backward; where several microbatches are between the two, it is
-// gathered once a step (step_segments.h). Parameters of 16 bits lie in shards of the optimizer's
-// type, as FSDP has them, and are cast for each gather: there are no master weights besides.
+// one before has been added.
+//
+// The root unit, or with reshard_after_forward: false each, stays from the forward to the end of
+// its backward; where several microbatches are between the two, it is gathered once a step
+// (step_segments.h). With reshard_after_forward: n a forward leaves the rank's piece of what it has
+// gathered, one of n, and the backward gathers from the n neighbours that have the pieces:
+//
+//   segment 0F(m)   main device_copy b3.param_part -> b3.param_piece ; free b3.param
+//   segment 0B(m)   dp   all_gather:dp1 b3.param_piece -> b3.param
+//
+// Where several microbatches are between the two, GATHER makes the pieces, and both gather from
+// them. Parameters of 16 bits lie in shards of the optimizer's type, as FSDP has them, and are cast
+// for each gather: there are no master weights besides.
 //
 // ZeRO-2 reduces so, bucket by bucket, and gathers no parameter.
 #pragma once

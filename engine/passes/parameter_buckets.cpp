@@ -151,7 +151,8 @@ class BucketPlanner {
         bucket.owner = owner;
         bucket.momentum = p.momentum;
         bucket.unit = unit;
-        bucket.kept = unit == kRootUnit || !parallel_.zero.reshard_after_forward;
+        bucket.kept = unit == kRootUnit || parallel_.zero.reshard_after_forward == 1;
+        bucket.resharded = unit != kNoUnit && !bucket.kept && parallel_.zero.reshards_to_some();
         bucket.reduced_each = each;
         open[key] = plan_.buckets.size();
         plan_.buckets.push_back(std::move(bucket));
@@ -240,6 +241,8 @@ void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& pro
     };
     for (const ValueId id : bucket.whole) resize(id, bucket.elements);
     for (const ValueId id : bucket.shards) resize(id, bucket.elements / parts);
+    for (const ValueId id : bucket.pieces)
+      resize(id, bucket.elements / parallel.zero.reshard_after_forward);
   }
 }
 

@@ -35,6 +35,7 @@ struct Bucket {
   float momentum = 0;  // of running averages, as Parameter has it; 0: of weights
   std::int32_t unit = kNoUnit;  // that it is gathered with; kNoUnit: it is always there
   bool kept = false;            // gathered once for forward and backward
+  bool resharded = false;       // from its forward to its backward among some neighbours
   bool reduced_each = false;    // in each microbatch, into the shard in which gradients add up
   // Values; none: does not exist under this precision, optimizer or ZeRO stage.
   ValueId gradient = kNoIndex, gradient_shard = kNoIndex;
@@ -42,6 +43,8 @@ struct Bucket {
   ValueId cast_shard = kNoIndex;  // of gathered 16-bit parameters, whose shards have the
                                   // optimizer's type: what is gathered
   ValueId gathered_shard() const { return cast_shard != kNoIndex ? cast_shard : parameter_shard; }
+  // With resharded: the rank's piece within what is gathered, and its copy that stays.
+  ValueId own_piece = kNoIndex, piece = kNoIndex;
   // With reduced_each, of one microbatch: the shard summed over the ranks that divide the bucket,
   // and over all replicas. One value where those are the same ranks.
   ValueId gradient_part = kNoIndex, gradient_sum = kNoIndex;
@@ -51,8 +54,8 @@ struct Bucket {
   bool on_host = false;
   ValueId host_gradient = kNoIndex, host_weights = kNoIndex;
   bool is_gathered() const { return unit != kNoUnit; }
-  std::vector<ValueId> whole,
-      shards;  // values as long as the bucket, or as a data-parallel rank's part of it
+  // Values as long as the bucket, as a data-parallel rank's part of it, or as such a piece.
+  std::vector<ValueId> whole, shards, pieces;
 };
 
 /// Buckets, and which value holds a parameter or its gradient on a pipeline rank.
@@ -86,9 +89,9 @@ BucketPlan plan_buckets(const TrainingGraph& training, const Numbered<StageForm>
                         const ParallelConfig& parallel, const TrainingConfig& config,
                         DType grad_dtype, Program& program);
 
-/// Pads every bucket for the replicas of its pipeline rank, and gives the values in `whole` and
-/// `shards` their lengths. All that the data-parallel degree decides about a plan, once it is known
-/// to be above 1.
+/// Pads every bucket for the replicas of its pipeline rank, and gives the values in `whole`,
+/// `shards` and `pieces` their lengths. All that the data-parallel degree decides about a plan,
+/// once it is known to be above 1.
 void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& program);
 
 }  // namespace trainyard

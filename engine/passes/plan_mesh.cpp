@@ -38,11 +38,17 @@ DeviceMesh mesh_of(const ParallelConfig& parallel) {
   };
   add("pp", parallel.pipeline, true);
   const auto data = static_cast<AxisId>(mesh.num_axes());
-  const int in_group = parallel.data / parallel.zero.replicate;
-  if (parallel.zero.replicate > 1 && in_group > 1) {
-    add("dp0", parallel.zero.replicate, false);
-    add("dp1", in_group, false);
-    mesh.names.emplace_back("dp", Axes{data, static_cast<AxisId>(data + 1)});
+  const int neighbours = parallel.resharded_replicas();
+  std::vector<int> data_sizes = {parallel.zero.replicate,
+                                 parallel.data / parallel.zero.replicate / neighbours, neighbours};
+  std::erase(data_sizes, 1);
+  if (data_sizes.size() > 1) {
+    Axes axes;
+    for (std::size_t i = 0; i < data_sizes.size(); ++i) {
+      axes.push_back(static_cast<AxisId>(data + static_cast<AxisId>(i)));
+      add(("dp" + std::to_string(i)).c_str(), data_sizes[i], false);
+    }
+    mesh.names.emplace_back("dp", axes);
   } else {
     add("dp", parallel.data, false);
   }
@@ -96,9 +102,13 @@ TransferId transfer_by(Program& program, std::int32_t offset, const ReplicaPairs
 }
 
 ParallelConfig with_few_replicas(ParallelConfig parallel) {
-  const int in_group = std::min<int>(parallel.data / parallel.zero.replicate, kLateRanks);
+  const int all_neighbours = parallel.resharded_replicas();
+  const int neighbours = std::min<int>(all_neighbours, kLateRanks);
+  const int in_group = parallel.data / parallel.zero.replicate / all_neighbours;
   parallel.zero.replicate = std::min<int>(parallel.zero.replicate, kLateRanks);
-  parallel.data = in_group * parallel.zero.replicate;
+  parallel.data = std::min<int>(in_group, kLateRanks) * neighbours * parallel.zero.replicate;
+  if (parallel.zero.reshards_to_some())
+    parallel.zero.reshard_after_forward = neighbours * parallel.context.degree;
   return parallel;
 }
 
@@ -122,6 +132,13 @@ GroupId replicate_group(Program& program, const ParallelConfig& parallel) {
   const Axes& axes = program.groups[kDataGroup].axes;
   if (parallel.zero.replicate == 1 || axes.size() < 2) return kNoIndex;
   return group_over(program, {axes.front()});
+}
+
+GroupId reshard_group(Program& program, const ParallelConfig& parallel) {
+  if (!parallel.zero.reshards_to_some()) return kNoIndex;
+  Axes axes = context_axes(program.mesh);
+  if (parallel.resharded_replicas() > 1) axes.insert(axes.begin(), data_axes(program.mesh).back());
+  return group_over(program, axes);
 }
 
 Axes context_axes(const DeviceMesh& mesh) { return find_axes(mesh, "cp").value_or(Axes{}); }

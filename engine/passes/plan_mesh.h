@@ -15,7 +15,8 @@
 namespace trainyard {
 
 /// Axes pp (the stages), dp, cp and tp, of those that have more than one rank. Where groups of
-/// replicas each divide what ZeRO divides, dp is dp0, which tells the groups apart, and dp1.
+/// replicas each divide what ZeRO divides, or what is gathered is resharded to some of them, dp is
+/// several axes: dp0 tells the groups apart, the last one the members of a group of neighbours.
 DeviceMesh mesh_of(const ParallelConfig& parallel);
 
 /// The same as graphs see it: their specs depend on which axes there are, not on how many ranks the
@@ -63,6 +64,9 @@ GroupId group_over(Program& program, const Axes& axes);
 /// is one such group.
 GroupId shard_group(Program& program, const ParallelConfig& parallel);
 GroupId replicate_group(Program& program, const ParallelConfig& parallel);
+/// The neighbours among which parameters lie from forward to backward; none: those that divide
+/// them, or nobody.
+GroupId reshard_group(Program& program, const ParallelConfig& parallel);
 inline constexpr TransferId kToNext = TransferId(0);
 inline constexpr TransferId kToPrevious = TransferId(1);
 /// To the pipeline rank so much higher, made where there is none yet. `pairs`: Transfer::pairs.

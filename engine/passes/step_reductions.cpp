@@ -44,6 +44,14 @@ std::vector<ProgramOp> gather_ops(const Bucket& bucket, GroupId shards) {
   return ops;
 }
 
+ProgramOp reshard_op(const Bucket& bucket) {
+  ProgramOp op;
+  op.kind = OpKind::kDeviceCopy;
+  op.reads.push_back({bucket.own_piece, 0});
+  op.writes.push_back({bucket.piece, 0});
+  return op;
+}
+
 StepReductions::StepReductions(ProgramDraft& draft, const ParallelConfig& parallel)
     : draft_(draft),
       parallel_(parallel),

@@ -25,6 +25,9 @@ ValueId accumulated_gradient(const Bucket& bucket);
 /// What gathers a bucket that lies in shards, cast before where it is: on the stream of gathers.
 std::vector<ProgramOp> gather_ops(const Bucket& bucket, GroupId shards);
 
+/// What leaves the rank's piece of a gathered bucket.
+ProgramOp reshard_op(const Bucket& bucket);
+
 class StepReductions {
  public:
   StepReductions(ProgramDraft& draft, const ParallelConfig& parallel);

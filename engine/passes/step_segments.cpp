@@ -74,14 +74,25 @@ class StepBuilder {
   bool is_gathered_once(const Bucket& bucket) {
     return program().values[bucket.parameter].scope == Scope::kStep;
   }
+  /// The same of pieces, which are all that stays of a unit then.
+  bool lies_in_pieces(const Bucket& bucket) {
+    return bucket.resharded && program().values[bucket.piece].scope == Scope::kStep;
+  }
   SegmentId add_gather(std::int32_t rank) {
     std::vector<ProgramOp> ops;
     const auto& own = draft_.plan.of_rank[rank];
     // Buckets stand in the order of the backward.
     for (auto i = own.rbegin(); i != own.rend(); ++i) {
       const Bucket& bucket = draft_.plan.buckets[*i];
-      if (!is_gathered_once(bucket)) continue;
+      const bool in_pieces = lies_in_pieces(bucket);
+      if (!in_pieces && !is_gathered_once(bucket)) continue;
       for (ProgramOp& op : gather_ops(bucket, shards_)) ops.push_back(std::move(op));
+      if (!in_pieces) continue;
+      ops.push_back(reshard_op(bucket));
+      ProgramOp& free = ops.emplace_back();
+      free.kind = OpKind::kFree;
+      free.reads.push_back({bucket.parameter, 0});
+      if (bucket.cast_shard != kNoIndex) free.reads.push_back({bucket.cast_shard, 0});
     }
     if (ops.empty()) return kNoIndex;
     return add_segment(rank, "GATHER", Phase::kPrepare, std::move(ops));
@@ -243,6 +254,7 @@ class StepBuilder {
         update(bucket, reduced_[i], norm, ops);
       spread_update(bucket, ops);
       free.reads.push_back({accumulated_gradient(bucket), 0});
+      if (lies_in_pieces(bucket)) free.reads.push_back({bucket.piece, 0});
       if (!is_gathered_once(bucket)) continue;
       free.reads.push_back({bucket.parameter, 0});
       if (bucket.cast_shard != kNoIndex) free.reads.push_back({bucket.cast_shard, 0});

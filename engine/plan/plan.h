@@ -35,10 +35,14 @@ struct ZeroConfig {
     kOptimizer  // its state lies in the memory of the host, which updates it (ZeRO-Offload)
   } offload = Offload::kNone;
   // Stage 3:
-  std::vector<std::string> units;     // patterns of modules gathered together; empty: layers
-  int prefetch = 1;                   // units ahead of the one that computes, a gather is issued
-  int gathers_in_flight = 2;          // units gathered at once, that which computes among them
-  bool reshard_after_forward = true;  // false: gathered parameters stay for the backward
+  std::vector<std::string> units;  // patterns of modules gathered together; empty: layers
+  int prefetch = 1;                // units ahead of the one that computes, a gather is issued
+  int gathers_in_flight = 2;       // units gathered at once, that which computes among them
+  static constexpr int kAllShards = 0;
+  /// Neighbours among which a unit's parameters lie from its forward to its backward: all that
+  /// divide them, n of them, or 1: they stay gathered.
+  int reshard_after_forward = kAllShards;
+  bool reshards_to_some() const { return stage >= 3 && reshard_after_forward > 1; }
   bool reduces_each() const { return stage >= 2 && reduce == Reduce::kEach; }
   bool offloads_state() const { return offload == Offload::kOptimizer; }
   friend bool operator==(const ZeroConfig&, const ZeroConfig&) = default;
@@ -81,6 +85,11 @@ struct ParallelConfig {
   std::int64_t gradient_ranks() const { return std::int64_t{data} * context.degree; }
   /// Those of them that divide what ZeRO divides; HSDP has several such groups.
   int shards() const { return static_cast<int>(gradient_ranks()) / zero.replicate; }
+  /// Replicas in a group of zero.reshard_after_forward, which has all ranks that share their
+  /// sequences; 1: it has these alone, or there is none.
+  int resharded_replicas() const {
+    return zero.reshards_to_some() ? zero.reshard_after_forward / context.degree : 1;
+  }
   int replicas_at(std::int32_t pipeline_rank) const {
     return replicas.empty() ? data : replicas[pipeline_rank];
   }

@@ -146,7 +146,8 @@ class BucketReader {
       if (value.owner >= 0) {
         state.owner = value.owner;
       } else if (value.alias->own_shard != kNoIndex) {
-        own_shard(state, value.alias->own_shard, num_elements(value.dims));
+        // A gathered bucket's are pieces that stay for a backward.
+        if (!in_shards) own_shard(state, value.alias->own_shard, num_elements(value.dims));
       } else if (const auto found = by_name_.find(without_stage(value.name));
                  found != by_name_.end()) {
         add_pieces(state, value, model_.parameters[found->second]);

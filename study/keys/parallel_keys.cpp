@@ -89,9 +89,10 @@ const KeyTable& zero_keys() {
        .field = of_zero<&ZeroConfig::gathers_in_flight>(),
        .matters = "stage 3"},
       {.name = "reshard_after_forward",
-       .forms = {FlagForm{}},
-       .help = "gathered parameters are freed behind the forward; false: behind the backward",
-       .field = of_zero<&ZeroConfig::reshard_after_forward>(),
+       .forms = {FlagForm{}, kDegree},
+       .help = "gathered parameters are freed behind the forward; false: behind the backward; n: "
+               "they are divided by n neighbours between the two",
+       .fallback = "true",
        .matters = "stage 3"}};
   return keys;
 }

@@ -296,6 +296,7 @@ TEST_CASE("the resolved study reads back as the same study") {
       {"parallel={data: 4}",
        "parallel.zero={stage: 3, replicate: 2, units: ['*.mlp', '*.attention'], "
        "prefetch: 2, gathers_in_flight: 3, reshard_after_forward: false, reduce: last}"},
+      {"parallel={data: 4}", "parallel.zero={stage: 3, reshard_after_forward: 2}"},
       {"parallel.fsdp=true"},
       {"parallel.zero={stage: 2, offload: optimizer}"},
       {"parallel.zero=1", "training.cpu_offload=true",

@@ -39,7 +39,10 @@ TEST_CASE("stages of ZeRO have what frameworks do as their defaults") {
   CHECK(third.units.empty());
   CHECK(third.prefetch == 1);
   CHECK(third.gathers_in_flight == 2);
-  CHECK(third.reshard_after_forward);
+  CHECK(third.reshard_after_forward == ZeroConfig::kAllShards);
+  CHECK(zero("zero: {stage: 3, reshard_after_forward: false}").reshard_after_forward == 1);
+  CHECK(zero("zero: {stage: 3, reshard_after_forward: true}") == third);
+  CHECK(zero("zero: {stage: 3, reshard_after_forward: 4}").reshard_after_forward == 4);
   CHECK(third.reduces_each());
   CHECK_FALSE(third.reduce_dtype.has_value());
   CHECK(zero("fsdp: true") == third);
@@ -68,6 +71,8 @@ TEST_CASE("what a stage of ZeRO has no use for is said") {
   CHECK(warnings("stage: 2, prefetch: 3, units: layer") ==
         Warnings{"parallel.zero.units is not used: stage 2 gathers no parameters",
                  "parallel.zero.prefetch is not used: stage 2 gathers no parameters"});
+  CHECK(warnings("stage: 2, reshard_after_forward: 2") ==
+        Warnings{"parallel.zero.reshard_after_forward is not used: stage 2 gathers no parameters"});
   CHECK(warnings("stage: 3, prefetch: 3, units: layer, reduce: last").empty());
   CHECK(zero("zero: {stage: 0, replicate: 2}").replicate == 1);
 }
@@ -95,6 +100,22 @@ TEST_CASE("what ZeRO does not go with is refused at its key") {
         at +
             "18: parallel.fsdp: is stage 3 of ZeRO, and parallel.zero says a stage, too; leave one "
             "of them out");
+  const std::string reshard = at + "52: parallel.zero.reshard_after_forward: ";
+  CHECK(fault("zero: {stage: 3, reshard_after_forward: 1}") ==
+        reshard + "one rank would have all of it; write false");
+  CHECK(fault("zero: {stage: 3, reshard_after_forward: 8}") ==
+        reshard + "all 8 ranks divide the parameters anyway; write true");
+  CHECK(fault("zero: {stage: 3, reshard_after_forward: 3}") ==
+        reshard + "groups of 3 ranks do not divide the 8 that divide the parameters");
+  CHECK(fault("zero: {stage: 3, reshard_after_forward: 0}") ==
+        reshard + "expected at least 1, got 0");
+  CHECK(fault("zero: {stage: 3, reshard_after_forward: some}") ==
+        reshard + "expected true, false or a number of ranks, got 'some'");
+  CHECK(fault("zero: {stage: 3, reshard_after_forward: 4, replicate: 2}") ==
+        reshard + "all 4 ranks divide the parameters anyway; write true");
+  CHECK(fault("context: 4, zero: {stage: 3, reshard_after_forward: 2}") ==
+        at + "64: parallel.zero.reshard_after_forward: groups of 2 ranks do not hold the 4 that "
+             "share a sequence (parallel.context); write a multiple of 4");
   CHECK(fault("zero: {stage: 3, reduce_dtype: int8}")
             .starts_with(at + "43: parallel.zero.reduce_dtype"));
   CHECK(fault("zero: 3", "schedule: {method: 1f1b, post_validation: true}\n")

@@ -60,13 +60,16 @@ class RandomPlan {
   std::string divided_text() {
     const std::int64_t stage = divided_below(8) == 0 ? 1 : 2 + divided_below(2);
     std::string text = "{stage: " + std::to_string(stage);
-    if (data_ % 2 == 0 && data_ > 2 && divided_below(3) == 0) text += ", replicate: 2";
+    const bool replicates = data_ % 2 == 0 && data_ > 2 && divided_below(3) == 0;
+    if (replicates) text += ", replicate: 2";
     if (stage >= 2)
       text += divided_word({"", ", reduce: last", ", reduce: each", ", reduce_dtype: bf16"});
     if (stage == 3) {
       text += divided_word({"", ", prefetch: 0", ", prefetch: 2", ", gathers_in_flight: 3",
                             ", prefetch: 4, gathers_in_flight: 3"});
-      text += divided_word({"", "", ", reshard_after_forward: false"});
+      const bool to_some = data_ / (replicates ? 2 : 1) % 4 == 0;
+      text += divided_word(
+          {"", to_some ? ", reshard_after_forward: 2" : "", ", reshard_after_forward: false"});
     }
     if (divided_below(3) == 0) text += ", offload: optimizer";
     return text + "}";

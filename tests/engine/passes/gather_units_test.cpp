@@ -149,6 +149,11 @@ TEST_CASE("gathers and reductions move what their closed forms say") {
                                               {"reduce_scatter:dp", m * kAll}});
     CHECK(moved(compiled(data + "{stage: 2, reduce: last}")) == moved(compiled(data + "1")));
     if (d < 4) continue;
+    // In the backward, among two neighbours only.
+    CHECK(moved(compiled(data + "{stage: 3, reshard_after_forward: 2}")) ==
+          std::map<std::string, std::int64_t>{{"all_gather:dp", m * kAll},
+                                              {"all_gather:dp1", m * 3 * kLayer},
+                                              {"reduce_scatter:dp", m * kAll}});
     // In two groups: of d / 2 ranks each, which add up their shards.
     CHECK(moved(compiled(data + "{stage: 3, replicate: 2}")) ==
           std::map<std::string, std::int64_t>{{"all_gather:dp1", m * (2 * 3 * kLayer + kRoot)},
@@ -184,6 +189,48 @@ TEST_CASE("memory holds shards, the unit that computes and those on their way") 
   // ends.
   CHECK(one_ahead.gradients >= 4 * (kAll / 4 + kLayer + kRoot));
   CHECK(one_ahead.gradients <= 4 * (kAll / 4 + 2 * kLayer + kLayer / 4 + kRoot) + 8);
+}
+
+TEST_CASE("a forward leaves one of n pieces for the backward") {
+  const std::string plan = "tensor: 1, pipeline: 1, data: 8, zero: {stage: 3, prefetch: 0";
+  const std::string pieces = ", reshard_after_forward: 2";
+  // Between the two the root is gathered, and of three layers a half stays, in bf16.
+  const auto between = [&](const std::string& keys) {
+    Bytes before = 0, behind = 0;
+    const Program program = compiled(plan + keys + "}");
+    follow_memory(program, {}, [&](std::size_t, const MemoryStep& step) {
+      if (step.segment == kNoIndex) before = step.after[MemoryClass::kParameter];
+      if (step.segment != kNoIndex && program.segments[step.segment].name == "0F")
+        behind = step.after[MemoryClass::kParameter];
+    });
+    return behind - before;
+  };
+  CHECK(between("") == 2 * kRoot);
+  CHECK(between(pieces) == 2 * kRoot + 2 * 3 * kLayer / 2);
+  CHECK(between(", reshard_after_forward: 4") == 2 * kRoot + 2 * 3 * kLayer / 4);
+  CHECK(between(", reshard_after_forward: false") == 2 * kRoot + 2 * 3 * kLayer);
+  // The peak, in the backward of the middle layer, while the last one's gradients are reduced: the
+  // first layer waits in its piece.
+  const auto peak = [&](const std::string& keys) {
+    return memory_peaks(compiled(plan + keys + "}"), {})[0];
+  };
+  CHECK(peak(pieces).gathered_parameters == 2 * (kRoot + kLayer));
+  CHECK(peak(pieces).parameters - peak("").parameters == 2 * kLayer / 2);
+}
+
+TEST_CASE("in a pipeline pieces are made once a step") {
+  const std::string uneven = "partition: {method: uniform, uneven: true}\n";
+  const Program program = compiled(
+      "tensor: 1, pipeline: 2, data: 4, zero: {stage: 3, reshard_after_forward: 2}", uneven);
+  // The first stage has two layers, b0 and b1, and of the ends b2 and b3.
+  CHECK(events(program, "0GATHER") ==
+        Events{"gather b3", "gather b2", "gather b1", "free b1", "gather b0", "free b0"});
+  // 8 microbatches: both layers among two neighbours, forward and backward; 2 h of the final norm
+  // are the other stage's.
+  CHECK(moved(program) == std::map<std::string, std::int64_t>{
+                              {"all_gather:dp", 2 * kLayer + kRoot - 2 * 32},
+                              {"all_gather:dp1", 8 * 2 * 2 * kLayer},
+                              {"reduce_scatter:dp", 8 * (2 * kLayer + kRoot - 2 * 32)}});
 }
 
 TEST_CASE("casts of weights that are always there are not gathered") {
@@ -261,6 +308,9 @@ TEST_CASE("more replicas change neither graph nor segments, nor do more groups o
   const auto grouped = segments_of("{stage: 3, replicate: 2}", 4);
   CHECK(grouped != first);
   CHECK(segments_of("{stage: 3, replicate: 4}", 16) == grouped);
+  const auto in_pieces = segments_of("{stage: 3, reshard_after_forward: 2}", 4);
+  CHECK(in_pieces != grouped);
+  CHECK(segments_of("{stage: 3, reshard_after_forward: 4}", 16) == in_pieces);
 }
 
 }  // namespace trainyard

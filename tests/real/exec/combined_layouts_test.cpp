@@ -63,11 +63,15 @@ class RandomLayout {
   std::string zero() {
     const int stage = pick({0, 1, 2, 2, 3, 3, 3, 3});
     std::string text = "{stage: " + std::to_string(stage);
-    if (stage > 0 && data_ > 1 && data_ * context_ > 2 && below(2) == 0) text += ", replicate: 2";
+    const bool replicates = stage > 0 && data_ > 1 && data_ * context_ > 2 && below(2) == 0;
+    if (replicates) text += ", replicate: 2";
     if (stage > 1) text += word({"", ", reduce: last", ", reduce: each"});
     if (stage > 2) {
       text += word({"", ", prefetch: 0", ", prefetch: 2, gathers_in_flight: 3"});
-      text += word({"", "", ", reshard_after_forward: false"});
+      // Two neighbours are some of those that divide the parameters.
+      const bool to_some = data_ * context_ / (replicates ? 2 : 1) >= 4;
+      text +=
+          word({"", to_some ? ", reshard_after_forward: 2" : "", ", reshard_after_forward: false"});
       text += word({"", "", ", units: ['*attention', '*.mlp']"});
     }
     return text + "}";

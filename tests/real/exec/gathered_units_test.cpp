@@ -42,6 +42,17 @@ const std::vector<Sets> kLayouts = {
     of(kFour, "stage: 1, replicate: 2"),
     of(kFour, "stage: 3, replicate: 2"),
     of(kFour, "stage: 3, replicate: 2, reduce: last"),
+    of(kFour, "stage: 3, reshard_after_forward: 2"),
+    joined(of(kFour, "stage: 3, reshard_after_forward: 2, prefetch: 0, reduce: last"),
+           {"recompute=full"}),
+    joined(of(kFour, "stage: 3, replicate: 2, reshard_after_forward: 2"),
+           {"cluster.ranks=8", "parallel.data=8"}),
+    joined(of(kPipeline, "stage: 3, reshard_after_forward: 2"),
+           {"cluster.ranks=8", "parallel.data=4"}),
+    joined(of(kPipeline, "stage: 3, reshard_after_forward: 2"),
+           {"cluster.ranks=8", "parallel.data=4", "schedule=zb-h1", "recompute=full"}),
+    joined(of(kTensor, "stage: 3, reshard_after_forward: 2"),
+           {"cluster.ranks=8", "parallel.data=4"}),
     of(kFour, "stage: 2, reduce: last"),
     of(kTwo, "stage: 3, reduce: last, reshard_after_forward: false"),
     of(kPipeline, "stage: 3"),
@@ -113,7 +124,8 @@ TEST_CASE("gathered parameters train in 16 bits as shards of the state alone do"
         "gpt", "precision: " + precision + ", dropout: 0, clip_norm: 1, lr: {peak: 0.01}");
     const LoopbackRun state = run_loopback(text, of(kFour, "stage: 1"), {.steps = 3});
     for (const std::string keys :
-         {"stage: 2", "stage: 3", "stage: 3, reduce_dtype: bf16", "stage: 3, replicate: 2"}) {
+         {"stage: 2", "stage: 3", "stage: 3, reduce_dtype: bf16", "stage: 3, replicate: 2",
+          "stage: 3, reshard_after_forward: 2"}) {
       CAPTURE(precision, keys);
       const LoopbackRun run = run_loopback(text, of(kFour, keys), {.steps = 3});
       CHECK(run.losses[0] == Approx(state.losses[0]).epsilon(1e-6));
@@ -146,7 +158,8 @@ TEST_CASE("ranks that share sequences divide parameters, too") {
   const std::string training = kAdamWNoDropout;
   const LoopbackRun one = run_loopback(parity_study("llama", training), {}, {.steps = 2});
   const Sets shared = {"cluster.ranks=4", "parallel.data=2", "parallel.context=2"};
-  for (const std::string keys : {"stage: 1", "stage: 2", "stage: 3", "stage: 3, replicate: 2"}) {
+  for (const std::string keys : {"stage: 1", "stage: 2", "stage: 3", "stage: 3, replicate: 2",
+                                 "stage: 3, reshard_after_forward: 2"}) {
     CAPTURE(keys);
     check_same(one, run_loopback(parity_study("llama", training), of(shared, keys), {.steps = 2}),
                kFp64);
@@ -159,7 +172,8 @@ TEST_CASE("gathered parameters go over Gloo as in memory") {
   over_gloo.steps = 2;
   over_gloo.over_gloo = true;
   for (const Sets& layout :
-       {of(kFour, "stage: 3, replicate: 2"), of(kPipeline, "stage: 3"), of(kTensor, "stage: 2")}) {
+       {of(kFour, "stage: 3, replicate: 2"), of(kFour, "stage: 3, reshard_after_forward: 2"),
+        of(kPipeline, "stage: 3"), of(kTensor, "stage: 2")}) {
     CAPTURE(layout);
     check_same(run_loopback(text, layout, {.steps = 2}), run_loopback(text, layout, over_gloo),
                kFp64);
@@ -169,7 +183,8 @@ TEST_CASE("gathered parameters go over Gloo as in memory") {
 TEST_CASE("checkpoints cross between gathered parameters and other layouts") {
   check_goes_on(parity_study("gpt", kAdamW), of(kFour, "stage: 3"),
                 {of(kTwo, "stage: 2"), of(kFour, "stage: 3, replicate: 2"),
-                 of(kPipeline, "stage: 3"), joined(kTensor, {"parallel.zero=1"}),
+                 of(kFour, "stage: 3, reshard_after_forward: 2"), of(kPipeline, "stage: 3"),
+                 joined(kTensor, {"parallel.zero=1"}),
                  joined(kPipeline, {zero("stage: 1, by: parameter")}), of(kTensor, "stage: 3")});
 }
 

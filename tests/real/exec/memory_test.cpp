@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/real/loopback_run.h"
@@ -47,6 +50,35 @@ TEST_CASE("memory in use is that of the Program's live values") {
         const auto peaks = memory_peaks(run.program, {});
         CHECK(most <= peaks[0].total);
       }
+    }
+  }
+}
+
+TEST_CASE("gathered parameters are in memory while the Program says so") {
+  const std::string study =
+      "model: {family: gpt, layers: 3, hidden: 64, heads: 4, vocab: 62, seq_len: 16}\n"
+      "cluster: {preset: local, ranks: 4}\nparallel: {data: 4}\n"
+      "training: {global_batch: 16, microbatch: 2, precision: bf16}\ndata: {path: synthetic}\n";
+  for (const std::string keys : {"", ", prefetch: 0", ", prefetch: 2, gathers_in_flight: 3",
+                                 ", reshard_after_forward: false", ", reshard_after_forward: 2",
+                                 ", reshard_after_forward: 2, prefetch: 2"}) {
+    CAPTURE(keys);
+    std::mutex mutex;
+    std::map<std::thread::id, std::vector<std::int64_t>> live_on;  // each rank's thread
+    LoopbackOptions options;
+    options.watch_memory = [&](const Call&, std::int64_t, std::int64_t live) {
+      const std::lock_guard lock(mutex);
+      live_on[std::this_thread::get_id()].push_back(live);
+    };
+    const LoopbackRun run = run_loopback(study, {"parallel.zero={stage: 3" + keys + "}"}, options);
+    std::vector<std::int64_t> counted;
+    follow_memory(run.program, {}, [&](std::size_t, const MemoryStep& step) {
+      if (step.segment != kNoIndex) counted.push_back(sum(step.after));
+    });
+    REQUIRE(live_on.size() == 4);
+    for (auto& [thread, live] : live_on) {
+      live.resize(counted.size());  // of the first step
+      CHECK(live == counted);
     }
   }
 }
