@@ -30,6 +30,9 @@ struct Profile {
   std::size_t peak_op = 0;
   GatheredBytes gathered_at_peak;
   Bytes gathered_net = 0;
+  std::vector<ValueId> unread;  // gathered for another call
+  // What another call has gathered, and the op that reads it first.
+  std::vector<std::pair<ValueId, std::size_t>> first_reads;
 };
 
 class MemoryCounter {
@@ -65,6 +68,7 @@ class MemoryCounter {
     step.at_peak = step.after;
     visit(step);
     Bytes gathered = 0;
+    std::vector<ValueId> unread;  // gathered by calls so far
     const auto run = [&](SegmentId id, const std::array<Microbatch, 2>& mb) {
       const Profile& p = profiles_[id];
       step.segment = id;
@@ -74,6 +78,11 @@ class MemoryCounter {
       add(step.at_peak, p.at_peak);
       step.gathered = gathered + p.gathered_at_peak.all;
       step.prefetched = p.gathered_at_peak.unread;
+      for (const auto& [root, op] : p.first_reads) {
+        if (std::erase(unread, root) > 0 && op > p.peak_op) step.prefetched += bytes_[root];
+      }
+      for (const ValueId root : unread) step.prefetched += bytes_[root];
+      unread.insert(unread.end(), p.unread.begin(), p.unread.end());
       gathered += p.gathered_net;
       if (updates(id)) step.at_peak[MemoryClass::kGradient] += step_copies_;
       add(step.after, p.net);
@@ -159,8 +168,9 @@ class MemoryCounter {
         continue;
       }
       for (const Operand& operand : op.reads) {
-        first_touch(operand);
-        gathered.read(root_[operand.value]);
+        const ValueId root = root_[operand.value];
+        if (first_touch(operand) && gathered_[root]) p.first_reads.emplace_back(root, k);
+        gathered.read(root);
       }
       for (const Operand& operand : op.accumulates) first_touch(operand);
       for (const Operand& operand : op.writes) born(operand);
@@ -172,6 +182,7 @@ class MemoryCounter {
       }
     }
     p.gathered_net = gathered.now().all;
+    p.unread = gathered.unread();
     return p;
   }
 
@@ -210,6 +221,7 @@ class MemoryCounter {
       now_.all -= of_.bytes_[root];
     }
     const GatheredBytes& now() const { return now_; }
+    const std::vector<ValueId>& unread() const { return unread_; }
 
    private:
     bool is_gathered(ValueId root) const { return of_.gathered_[root]; }

@@ -214,9 +214,10 @@ constexpr std::tuple kDraftPasses = {
          [](const PassSource& of) {
            return shards_state(of.plan.parallel) && of.plan.parallel.zero.stage >= 2;
          },
-         [](const PassSource& of) { return std::tuple(parallel_of_segments(of)); },
-         [](ProgramDraft& draft, const PassContext& with, const ParallelConfig& parallel) {
-           return gather_units(draft, with.trainings.front(), parallel);
+         [](const PassSource& of) { return std::tuple(parallel_of_segments(of), of.successions); },
+         [](ProgramDraft& draft, const PassContext& with, const ParallelConfig& parallel,
+            const std::vector<CallSuccession>& successions) {
+           return gather_units(draft, with.trainings.front(), parallel, successions);
          },
          find_draft_violation},
     Pass{"step", always,
@@ -355,10 +356,11 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Program
   PassWatch watch(options, log);
   auto schedule = watch.time("schedule", [&] { return schedule_of_plan(plan); });
   if (auto reason = put(std::move(schedule), log.schedule)) return reason;
-  PassSource source{plan, in.links, software, stage_forms(log.schedule), {}, {}};
+  PassSource source{plan, in.links, software, stage_forms(log.schedule), {}, {}, {}};
   source.kept =
       kept_shares(plan.recompute, plan.schedule.method == "scp", recomputing_stages(source.forms));
   source.pairs = stage_pairs(log.schedule, size_of_microbatches(plan.training));
+  source.successions = gathering_calls(plan, log.schedule);
 
   if (auto reason = replica_obstacle(plan, !source.pairs.empty())) return reason;
   if (auto reason = gather_obstacle(plan, !source.pairs.empty())) return reason;

@@ -39,7 +39,7 @@ std::variant<Program, Infeasible> compile(const Graph& model, const ProgramInput
 ///
 ///   training graphs   model, kernels, tensor degree, number of stages, recompute
 ///   segments          the same, the other degrees, ZeRO, optimizer; of data only whether it is
-///                     above 1
+///                     above 1; of the schedule, with ZeRO-3, which calls follow which
 ///   lists of calls    everything
 ///
 /// So of plans that differ in nodes, batch or schedule only the lists are made. Keeps one of each,

@@ -2,39 +2,37 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <set>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/user_text.h"
+#include "engine/passes/fetched_copies.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/step_reductions.h"
+#include "engine/passes/unit_uses.h"
+#include "engine/plan/microbatch_sizes.h"
 
 namespace trainyard {
 
 namespace {
 
-using Place = std::size_t;  // of an op in its segment; what is put there stands before it
-
-/// What a segment does with the buckets of one unit.
-struct UnitUse {
-  Place first = 0, end = 0;
-  std::vector<std::size_t> gathers;     // buckets
-  std::vector<std::size_t> frees;       // gathered ones that no later segment reads
-  std::vector<std::size_t> reshards;    // of these, those of which a piece stays
-  std::map<std::size_t, Place> zeroes;  // where the gradient begins
-  std::vector<std::size_t> reduces;
-};
-
 /// What is put between the ops of a segment, by place.
 using Insertions = std::vector<std::vector<ProgramOp>>;
 
-/// The bucket in whose parameters or gradients a value lies, where segments gather or reduce those.
-struct InBucket {
-  std::size_t bucket = 0;
-  enum class As : std::uint8_t { kNeither, kParameter, kGradient } as = As::kNeither;
+/// What a segment does, and how many of the units that it reads first have been gathered before it.
+struct SegmentUnits {
+  std::vector<UnitUse> uses;
+  std::size_t fetched = 0;
+  std::vector<std::size_t> fetched_buckets;  // of those units
+};
+
+/// The next call: of the second microbatch of the segment that gathers for it, or of the same.
+struct NextCall {
+  SegmentId segment = kNoIndex;
+  std::uint8_t slot = 0;
 };
 
 class UnitGathering {
@@ -44,198 +42,125 @@ class UnitGathering {
         zero_(parallel.zero),
         shards_(shard_group(draft.program, parallel)),
         replicas_(replicate_group(draft.program, parallel)),
-        neighbours_(reshard_group(draft.program, parallel)) {
-    find_buckets();
-    for (const Segment& segment : draft.program.segments) {
-      if (!computes(segment)) continue;
-      for (const ProgramOp& op : segment.ops) {
-        for_buckets(op, [&](std::size_t bucket, bool adds) {
-          (adds ? added_in_ : read_in_).insert({bucket, segment.phase});
-        });
-      }
-    }
-  }
+        neighbours_(reshard_group(draft.program, parallel)),
+        uses_(draft),
+        copies_(draft, uses_) {}
 
-  void run() {
-    set_scopes();
-    for (const SegmentId id : draft_.program.segments.keys()) {
-      if (computes(draft_.program.segments[id])) rewrite(draft_.program.segments[id]);
+  void run(const std::vector<CallSuccession>& successions) {
+    units_.resize(draft_.program.segments.size());
+    for (const SegmentId id : units_.keys()) {
+      const Segment& segment = draft_.program.segments[id];
+      if (UnitUses::computes(segment)) units_[id].uses = uses_.find(segment);
+    }
+    find_fetched(successions);
+    for (const SegmentId id : units_.keys()) read_copies(id);
+    for (const CallSuccession& succession : successions) add_segment_of(succession);
+    for (const SegmentId id : units_.keys()) {
+      if (UnitUses::computes(draft_.program.segments[id]))
+        draft_.program.segments[id].ops = rewritten(id, std::nullopt);
     }
   }
 
  private:
-  std::vector<Bucket>& buckets() const { return draft_.plan.buckets; }
+  const Bucket& bucket(std::size_t index) const { return draft_.plan.buckets[index]; }
+  const Segment& segment(SegmentId id) const { return draft_.program.segments[id]; }
 
-  void find_buckets() {
-    const Program& program = draft_.program;
-    in_bucket_.resize(program.values.size());
-    for (std::size_t i = 0; i < buckets().size(); ++i) {
-      const Bucket& bucket = buckets()[i];
-      if (bucket.is_gathered()) in_bucket_[bucket.parameter] = {i, InBucket::As::kParameter};
-      if (bucket.reduced_each) in_bucket_[bucket.gradient] = {i, InBucket::As::kGradient};
+  static bool holds(const std::vector<std::size_t>& buckets, std::size_t index) {
+    return std::find(buckets.begin(), buckets.end(), index) != buckets.end();
+  }
+
+  static std::vector<const UnitUse*> gathering(const std::vector<UnitUse>& uses) {
+    std::vector<const UnitUse*> out;
+    for (const UnitUse& use : uses) {
+      if (!use.gathers.empty()) out.push_back(&use);
     }
-    for (const ValueId id : program.values.keys())
-      in_bucket_[id] = in_bucket_[storage_root(program, id)];
+    return out;
+  }
+  static std::vector<const UnitUse*> freeing(std::vector<const UnitUse*> gathering) {
+    std::erase_if(gathering, [](const UnitUse* use) { return use->frees.empty(); });
+    return gathering;
   }
 
-  /// Whether every backward is the call behind its forward: else several microbatches are between
-  /// the two at once.
-  bool backward_at_once() const {
-    return std::all_of(draft_.forms.begin(), draft_.forms.end(),
-                       [](const StageForm& form) { return form.at_once; });
-  }
-
-  /// How long what is gathered, and what is added to in each microbatch, stays.
-  void set_scopes() {
-    const Scope kept = backward_at_once() ? Scope::kMicrobatch : Scope::kStep;
-    const Scope added = any_splits(draft_.forms) ? Scope::kMicrobatch : Scope::kLocal;
-    auto& values = draft_.program.values;
-    for (const ValueId id : values.keys()) {
-      const auto& [bucket, as] = in_bucket_[id];
-      if (as == InBucket::As::kGradient) values[id].scope = added;
-      if (as == InBucket::As::kParameter)
-        values[id].scope = buckets()[bucket].kept ? kept : Scope::kLocal;
-    }
-    for (const Bucket& bucket : buckets()) {
-      if (bucket.resharded) values[bucket.piece].scope = kept;
-      if (bucket.cast_shard == kNoIndex) continue;
-      // It goes once what is gathered of it is there, or with the step.
-      const bool stays = bucket.kept && kept == Scope::kStep;
-      values[bucket.cast_shard].scope = stays ? Scope::kStep : Scope::kLocal;
-    }
-  }
-
-  static bool computes(const Segment& segment) {
-    return segment.slots == 1 && segment.phase <= Phase::kRecompute;
-  }
-
-  /// Calls visit(bucket, adds) for each operand that lies in the parameters or gradients of a
-  /// bucket which is gathered, or reduced in each microbatch.
-  template <typename Visit>
-  void for_buckets(const ProgramOp& op, const Visit& visit) const {
-    if (op.kind == OpKind::kFree) return;
-    for (const auto* operands : {&op.reads, &op.writes, &op.accumulates}) {
-      for (const Operand& operand : *operands) {
-        const auto& [bucket, as] = in_bucket_[operand.value];
-        if (as != InBucket::As::kNeither) visit(bucket, as == InBucket::As::kGradient);
+  /// Whatever comes before a call gathers as many units for it as are gathered ahead, and may be at
+  /// once.
+  void find_fetched(const std::vector<CallSuccession>& successions) {
+    for (const CallSuccession& succession : successions) {
+      const SegmentId id = segment_of(draft_, succession.next);
+      if (id == kNoIndex) continue;
+      SegmentUnits& units = units_[id];
+      if (units.fetched > 0) continue;
+      std::int64_t freed = 0;
+      for (const UnitUse* use : gathering(units.uses)) {
+        freed += use->frees.empty() ? 0 : 1;
+        if (std::cmp_equal(units.fetched, zero_.prefetch) || freed > zero_.gathers_in_flight) break;
+        ++units.fetched;
+        units.fetched_buckets.insert(units.fetched_buckets.end(), use->gathers.begin(),
+                                     use->gathers.end());
       }
     }
   }
 
-  /// Buckets that are gathered alike compute together; others each by itself.
-  std::pair<std::int32_t, std::int64_t> unit_of(std::size_t bucket) const {
-    const Bucket& of = buckets()[bucket];
-    if (!of.is_gathered()) return {-1, static_cast<std::int64_t>(bucket)};
-    return {of.stage, of.unit};
+  /// The bucket as the segment has it gathered.
+  GatheredBucket gathered(SegmentId id, std::size_t index) {
+    if (is_fetched(id, index)) return copies_.get(index, segment(id).stage, segment(id).phase);
+    return {bucket(index).parameter, bucket(index).own_piece, bucket(index).cast_shard};
+  }
+  bool is_fetched(SegmentId id, std::size_t index) const {
+    return holds(units_[id].fetched_buckets, index);
   }
 
-  bool is_read(std::size_t bucket, Phase phase) const { return read_in_.contains({bucket, phase}); }
-  /// Whether no piece of a microbatch reads it behind this phase: a forward's embedding has none.
-  bool is_read_last(std::size_t bucket, Phase phase) const {
-    if (is_read(bucket, Phase::kBackwardWeight))
-      return phase == Phase::kBackward || phase == Phase::kBackwardWeight;
-    if (is_read(bucket, Phase::kBackward) || is_read(bucket, Phase::kBackwardInput))
-      return phase == Phase::kBackward || phase == Phase::kBackwardInput;
-    return phase == (is_read(bucket, Phase::kRecompute) ? Phase::kRecompute : Phase::kForward);
-  }
-  /// Whether this phase leaves a piece of what it has gathered, and whether it finds one.
-  bool reshards(std::size_t bucket, Phase phase) const {
-    return buckets()[bucket].resharded && phase == Phase::kForward &&
-           piece_scope(bucket) == Scope::kMicrobatch && !is_read_last(bucket, phase);
-  }
-  bool has_piece(std::size_t bucket, Phase phase) const {
-    return buckets()[bucket].resharded &&
-           (phase != Phase::kForward || piece_scope(bucket) == Scope::kStep);
-  }
-  Scope piece_scope(std::size_t bucket) const {
-    return draft_.program.values[buckets()[bucket].piece].scope;
-  }
-  bool is_added(std::size_t bucket, Phase phase) const {
-    return added_in_.contains({bucket, phase});
-  }
-
-  /// In order of their first ops.
-  std::vector<UnitUse> find_uses(const Segment& segment) const {
-    std::map<std::pair<std::int32_t, std::int64_t>, UnitUse> uses;
-    for (Place k = 0; k < segment.ops.size(); ++k) {
-      for_buckets(segment.ops[k], [&](std::size_t bucket, bool adds) {
-        const auto [known, fresh] = uses.try_emplace(unit_of(bucket));
-        UnitUse& use = known->second;
-        if (fresh) use.first = k;
-        use.end = k + 1;
-        if (adds) {
-          use.zeroes.try_emplace(bucket, k);
-        } else if (std::find(use.gathers.begin(), use.gathers.end(), bucket) == use.gathers.end()) {
-          use.gathers.push_back(bucket);
+  /// A segment reads the copies of what has been gathered before it.
+  void read_copies(SegmentId id) {
+    if (units_[id].fetched == 0) return;
+    const std::int32_t stage = segment(id).stage;
+    const Phase phase = segment(id).phase;
+    for (ProgramOp& op : draft_.program.segments[id].ops) {
+      for (auto* operands : {&op.reads, &op.writes, &op.accumulates}) {
+        for (Operand& operand : *operands) {
+          const InBucket& in = uses_.in_bucket(operand.value);
+          if (in.as == InBucket::As::kParameter && is_fetched(id, in.bucket))
+            operand.value = copies_.copy_of(operand.value, in.bucket, stage, phase);
         }
-      });
+      }
     }
-    std::vector<UnitUse> out;
-    for (auto& [unit, use] : uses) out.push_back(settled(std::move(use), segment.phase));
-    std::sort(out.begin(), out.end(),
-              [](const UnitUse& a, const UnitUse& b) { return a.first < b.first; });
-    return out;
   }
 
-  /// Leaves of a use what this segment does, and not one before or behind it.
-  UnitUse settled(UnitUse use, Phase phase) const {
-    for (const std::size_t bucket : use.gathers) {
-      const Scope scope = draft_.program.values[buckets()[bucket].parameter].scope;
-      const bool ends =
-          scope == Scope::kLocal || (scope == Scope::kMicrobatch && is_read_last(bucket, phase));
-      if (ends) use.frees.push_back(bucket);
-      if (reshards(bucket, phase)) use.reshards.push_back(bucket);
+  std::vector<ProgramOp> rewritten(SegmentId id, const std::optional<NextCall>& next) {
+    const std::vector<ProgramOp>& own = segment(id).ops;
+    Insertions in(own.size() + 1);
+    put_ends(id, in);
+    put_gathers(id, in);
+    for (const UnitUse& use : units_[id].uses) {
+      for (const auto& [index, first] : use.zeroes) in[first].push_back(zero_op(index));
     }
-    std::erase_if(use.gathers, [&](std::size_t bucket) {
-      const Scope scope = draft_.program.values[buckets()[bucket].parameter].scope;
-      return scope == Scope::kStep || (scope == Scope::kMicrobatch && phase != Phase::kForward);
-    });
-    for (const auto& [bucket, first] : use.zeroes) {
-      const bool behind =
-          phase == Phase::kBackwardInput && is_added(bucket, Phase::kBackwardWeight);
-      if (!behind) use.reduces.push_back(bucket);
-    }
-    if (phase == Phase::kBackwardWeight) {
-      std::erase_if(use.zeroes,
-                    [&](const auto& zero) { return is_added(zero.first, Phase::kBackwardInput); });
-    }
-    return use;
-  }
-
-  void rewrite(Segment& segment) {
-    const std::vector<UnitUse> uses = find_uses(segment);
-    if (uses.empty()) return;
-    Insertions in(segment.ops.size() + 1);
-    put_ends(uses, in);
-    put_gathers(uses, segment.phase, in);
-    for (const UnitUse& use : uses) {
-      for (const auto& [bucket, first] : use.zeroes) in[first].push_back(zero_op(bucket));
-    }
+    if (next) put_fetches(id, *next, in);
     std::vector<ProgramOp> ops;
-    for (Place k = 0; k <= segment.ops.size(); ++k) {
+    for (Place k = 0; k <= segment(id).ops.size(); ++k) {
       std::move(in[k].begin(), in[k].end(), std::back_inserter(ops));
-      if (k < segment.ops.size()) ops.push_back(std::move(segment.ops[k]));
+      if (k < segment(id).ops.size()) ops.push_back(segment(id).ops[k]);
     }
-    segment.ops = std::move(ops);
+    return ops;
   }
 
   /// Behind the last op of each unit: its parameters are freed, and its gradients reduced once
   /// those before have been added.
-  void put_ends(std::vector<UnitUse> uses, Insertions& in) const {
+  void put_ends(SegmentId id, Insertions& in) {
+    std::vector<UnitUse> uses = units_[id].uses;
     std::stable_sort(uses.begin(), uses.end(),
                      [](const UnitUse& a, const UnitUse& b) { return a.end < b.end; });
     std::vector<std::size_t> on_their_way;
     for (const UnitUse& use : uses) {
       std::vector<ProgramOp>& out = in[use.end];
-      for (const std::size_t bucket : use.reshards) out.push_back(reshard_op(buckets()[bucket]));
+      for (const std::size_t index : use.reshards)
+        out.push_back(reshard_op(gathered(id, index).own_piece, bucket(index).piece));
       ProgramOp free;
       free.kind = OpKind::kFree;
-      for (const std::size_t bucket : use.frees)
-        free.reads.push_back({buckets()[bucket].parameter, 0});
+      for (const std::size_t index : use.frees)
+        free.reads.push_back({gathered(id, index).parameter, 0});
       if (!free.reads.empty()) out.push_back(std::move(free));
       if (use.reduces.empty()) continue;
       put_sums(on_their_way, out);
-      for (const std::size_t bucket : use.reduces) put_reduction(buckets()[bucket], out);
+      for (const std::size_t index : use.reduces) put_reduction(bucket(index), out);
       on_their_way = use.reduces;
     }
     put_sums(on_their_way, in.back());
@@ -245,70 +170,151 @@ class UnitGathering {
     ProgramOp free;
     free.kind = OpKind::kFree;
     for (const std::size_t i : of) {
-      const Bucket& bucket = buckets()[i];
       ProgramOp add;
       add.kind = OpKind::kAdd;
-      add.reads.push_back({bucket.gradient_sum, 0});
-      add.accumulates.push_back({bucket.gradient_shard, 0});
+      add.reads.push_back({bucket(i).gradient_sum, 0});
+      add.accumulates.push_back({bucket(i).gradient_shard, 0});
       out.push_back(std::move(add));
-      free.reads.push_back({bucket.gradient, 0});
-      free.reads.push_back({bucket.gradient_part, 0});
+      free.reads.push_back({bucket(i).gradient, 0});
+      free.reads.push_back({bucket(i).gradient_part, 0});
     }
     if (!free.reads.empty()) out.push_back(std::move(free));
   }
 
-  void put_reduction(const Bucket& bucket, std::vector<ProgramOp>& out) const {
-    out.push_back(collective_op(OpKind::kReduceScatter, shards_, StreamId::kDp, bucket.gradient,
-                                bucket.gradient_part));
+  void put_reduction(const Bucket& of, std::vector<ProgramOp>& out) const {
+    out.push_back(collective_op(OpKind::kReduceScatter, shards_, StreamId::kDp, of.gradient,
+                                of.gradient_part));
     if (replicas_ == kNoIndex) return;
-    out.push_back(collective_op(OpKind::kAllReduce, replicas_, StreamId::kDp, bucket.gradient_part,
-                                bucket.gradient_sum));
+    out.push_back(collective_op(OpKind::kAllReduce, replicas_, StreamId::kDp, of.gradient_part,
+                                of.gradient_sum));
   }
 
-  ProgramOp zero_op(std::size_t bucket) const {
+  ProgramOp zero_op(std::size_t index) const {
     ProgramOp op;
     op.kind = OpKind::kZero;
-    op.writes.push_back({buckets()[bucket].gradient, 0});
+    op.writes.push_back({bucket(index).gradient, 0});
     return op;
   }
 
-  void put_gathers(const std::vector<UnitUse>& uses, Phase phase, Insertions& in) const {
+  void put_gathers(SegmentId id, Insertions& in) {
     std::vector<const UnitUse*> gathered, freed;  // freed: of those, by this segment
-    for (const UnitUse& use : uses) {
-      if (use.gathers.empty()) continue;
-      gathered.push_back(&use);
+    for (const UnitUse* use : gathering(units_[id].uses)) {
+      gathered.push_back(use);
       Place at = std::ssize(gathered) > zero_.prefetch
                      ? (gathered.end() - 1 - zero_.prefetch)[0]->first
                      : 0;
-      if (!use.frees.empty()) {
+      if (!use->frees.empty()) {
         if (std::ssize(freed) >= zero_.gathers_in_flight)
           at = std::max(at, (freed.end() - zero_.gathers_in_flight)[0]->end);
-        freed.push_back(&use);
+        freed.push_back(use);
       }
-      ProgramOp free;  // once the gather has ended, for which the unit waits
-      free.kind = OpKind::kFree;
-      for (const std::size_t i : use.gathers) {
-        const Bucket& bucket = buckets()[i];
-        std::vector<ProgramOp>& out = in[std::min(at, use.first)];
-        if (has_piece(i, phase)) {
-          out.push_back(collective_op(OpKind::kAllGather, neighbours_, StreamId::kDp, bucket.piece,
-                                      bucket.parameter));
-          if (piece_scope(i) == Scope::kMicrobatch && is_read_last(i, phase))
-            free.reads.push_back({bucket.piece, 0});
-          continue;
-        }
-        for (ProgramOp& op : gather_ops(bucket, shards_)) out.push_back(std::move(op));
-        if (bucket.cast_shard != kNoIndex) free.reads.push_back({bucket.cast_shard, 0});
-      }
-      if (!free.reads.empty()) in[use.first].push_back(std::move(free));
+      if (gathered.size() > units_[id].fetched)
+        put_gather(id, *use, 0, in[std::min(at, use->first)]);
+      put_free_of_gathered(id, *use, in[use->first]);
     }
+  }
+
+  /// For the next call, units that it reads first: as far ahead as units of one segment, but not
+  /// while the same bucket is there.
+  void put_fetches(SegmentId id, const NextCall& next, Insertions& in) {
+    const std::vector<const UnitUse*> own = gathering(units_[id].uses), own_freed = freeing(own);
+    std::vector<const UnitUse*> wanted = gathering(units_[next.segment].uses);
+    wanted.resize(units_[next.segment].fetched);
+    std::ptrdiff_t freed = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const std::ptrdiff_t ahead =
+          std::ssize(own) + static_cast<std::ptrdiff_t>(i) - zero_.prefetch;
+      Place at = ahead >= 0 ? own.begin()[ahead]->first : 0;
+      if (!wanted[i]->frees.empty()) {
+        const std::ptrdiff_t before = std::ssize(own_freed) + freed - zero_.gathers_in_flight;
+        if (before >= 0) at = std::max(at, own_freed.begin()[before]->end);
+        ++freed;
+      }
+      for (const UnitUse& use : units_[id].uses) {
+        const bool same = std::any_of(use.reads.begin(), use.reads.end(), [&](std::size_t index) {
+          return holds(wanted[i]->gathers, index);
+        });
+        if (same) at = std::max(at, use.end);
+      }
+      put_gather(next.segment, *wanted[i], next.slot, in[at]);
+    }
+  }
+
+  /// For calls of `id`, of the microbatch in this slot.
+  void put_gather(SegmentId id, const UnitUse& use, std::uint8_t slot,
+                  std::vector<ProgramOp>& out) {
+    for (const std::size_t index : use.gathers) {
+      const Bucket& of = bucket(index);
+      const GatheredBucket to = gathered(id, index);
+      std::vector<ProgramOp> ops =
+          uses_.has_piece(index, segment(id).phase)
+              ? std::vector{collective_op(OpKind::kAllGather, neighbours_, StreamId::kDp, of.piece,
+                                          to.parameter)}
+              : gather_ops(of, to.cast_shard, to.parameter, shards_);
+      for (ProgramOp& op : ops) {
+        for (auto* operands : {&op.reads, &op.writes}) {
+          for (Operand& operand : *operands) operand.slot = is_of_step(operand.value) ? 0 : slot;
+        }
+        out.push_back(std::move(op));
+      }
+    }
+  }
+  bool is_of_step(ValueId value) const {
+    return draft_.program.values[value].scope <= Scope::kStep;
+  }
+
+  /// Once the gather has ended, for which the unit waits.
+  void put_free_of_gathered(SegmentId id, const UnitUse& use, std::vector<ProgramOp>& out) {
+    ProgramOp free;
+    free.kind = OpKind::kFree;
+    const Phase phase = segment(id).phase;
+    for (const std::size_t index : use.gathers) {
+      if (uses_.ends_piece(index, phase)) free.reads.push_back({bucket(index).piece, 0});
+      const ValueId cast = gathered(id, index).cast_shard;
+      if (cast != kNoIndex && !uses_.has_piece(index, phase)) free.reads.push_back({cast, 0});
+    }
+    if (!free.reads.empty()) out.push_back(std::move(free));
+  }
+
+  /// A segment that gathers for the next call, too; for one that begins a step a segment of its
+  /// own.
+  void add_segment_of(const CallSuccession& succession) {
+    const SegmentId next = segment_of(draft_, succession.next);
+    if (next == kNoIndex || units_[next].fetched == 0) return;
+    const std::string name = gather_name(segment(next));
+    if (!succession.call) {
+      Segment fetch;
+      fetch.name = name;
+      fetch.stage = segment(next).stage;
+      fetch.phase = Phase::kCommunicate;
+      std::vector<const UnitUse*> wanted = gathering(units_[next].uses);
+      wanted.resize(units_[next].fetched);
+      for (const UnitUse* use : wanted) put_gather(next, *use, 0, fetch.ops);
+      draft_.gathers_first[next] = draft_.program.segments.add(std::move(fetch));
+      return;
+    }
+    const SegmentId id = segment_of(draft_, *succession.call);
+    if (id == kNoIndex) return;
+    const bool same = succession.same_microbatch;
+    Segment with = segment(id);
+    with.ops = rewritten(id, NextCall{next, static_cast<std::uint8_t>(same ? 0 : 1)});
+    with.name += "+" + name;
+    with.slots = same ? 1 : 2;
+    draft_.gathers_ahead[{id, next, same}] = draft_.program.segments.add(std::move(with));
+  }
+
+  /// "0GATHER_F" of "0F".
+  static std::string gather_name(const Segment& of) {
+    const std::size_t phase = of.name.find_first_not_of("0123456789");
+    return of.name.substr(0, phase) + "GATHER_" + of.name.substr(phase);
   }
 
   ProgramDraft& draft_;
   const ZeroConfig& zero_;
   GroupId shards_, replicas_, neighbours_;
-  Indexed<ValueId, InBucket> in_bucket_;
-  std::set<std::pair<std::size_t, Phase>> read_in_, added_in_;
+  UnitUses uses_;
+  FetchedCopies copies_;
+  Indexed<SegmentId, SegmentUnits> units_;
 };
 
 }  // namespace
@@ -323,11 +329,17 @@ std::optional<Infeasible> gather_obstacle(const Plan& plan, bool pairs) {
                     "parallel.zero.stage"};
 }
 
+std::vector<CallSuccession> gathering_calls(const Plan& plan, const PipelineSchedule& schedule) {
+  if (!shards_parameters(plan.parallel) || plan.parallel.zero.prefetch == 0) return {};
+  return call_successions(schedule, size_of_microbatches(plan.training));
+}
+
 std::optional<Infeasible> gather_units(ProgramDraft& draft, const TrainingGraph& training,
-                                       const ParallelConfig& parallel) {
+                                       const ParallelConfig& parallel,
+                                       const std::vector<CallSuccession>& successions) {
   const std::string lost = unmatched_pattern(training, parallel.zero.units);
   if (!lost.empty()) return Infeasible{"no module matches " + quoted(lost), "parallel.zero.units"};
-  UnitGathering(draft, parallel).run();
+  UnitGathering(draft, parallel).run(successions);
   return std::nullopt;
 }
 

@@ -18,6 +18,11 @@
 // frees before it. One reduction is on its way at a time, as under FSDP2: the next waits until the
 // one before has been added.
 //
+// That goes on across calls: what a call begins with, as many units as are gathered ahead, the one
+// in front of it gathers, whichever its microbatch and stage (call_successions.h: a schedule says
+// all calls before a step, so each next one is known); the first of a step has a segment for that.
+// The same bucket is not there twice: a backward gathers the layer that its forward has just freed.
+//
 // The root unit, or with reshard_after_forward: false each, stays from the forward to the end of
 // its backward; where several microbatches are between the two, it is gathered once a step
 // (step_segments.h). With reshard_after_forward: n a forward leaves the rank's piece of what it has
@@ -34,8 +39,10 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "engine/base/error.h"
+#include "engine/passes/call_successions.h"
 #include "engine/passes/program_draft.h"
 #include "engine/plan/plan.h"
 
@@ -45,9 +52,14 @@ namespace trainyard {
 /// together.
 std::optional<Infeasible> gather_obstacle(const Plan& plan, bool pairs);
 
-/// Rewrites the segments of forwards and backwards of draft.program. Infeasible: a pattern of units
-/// matches no module of `training`, from which the draft was made.
+/// Which calls gather for which: none, where nothing is gathered ahead.
+std::vector<CallSuccession> gathering_calls(const Plan& plan, const PipelineSchedule& schedule);
+
+/// Rewrites the segments of forwards and backwards of draft.program, and adds those that gather for
+/// the next call. `successions`: gathering_calls(). Infeasible: a pattern of units matches no
+/// module of `training`, from which the draft was made.
 std::optional<Infeasible> gather_units(ProgramDraft& draft, const TrainingGraph& training,
-                                       const ParallelConfig& parallel);
+                                       const ParallelConfig& parallel,
+                                       const std::vector<CallSuccession>& successions);
 
 }  // namespace trainyard

@@ -25,6 +25,12 @@ struct AroundCalls {
   CallsAt puts;  // behind what the action frees
 };
 
+/// What is called for an action, and right before it, or nothing.
+struct ActionCall {
+  SegmentId before = kNoIndex, segment = kNoIndex;
+  Microbatch second = -1;  // of a segment of two microbatches
+};
+
 class Lowering {
  public:
   Lowering(ProgramDraft& draft, const PipelineSchedule& schedule, const SoftwareProfile& software)
@@ -94,7 +100,8 @@ class Lowering {
       if (schedule_.rank_of(stage) == rank) add(step_.zero[stage], -1);
     }
     add(step_.gather[rank], -1);
-    const BucketCalls bucket_calls = find_bucket_calls(of_class);
+    const std::vector<ActionCall> own = find_calls(of_class);
+    const BucketCalls bucket_calls = find_bucket_calls(rank, own);
     const CallsAt turn_frees = find_turn_frees(of_class, transfers);
     const CallsAt loads = find_loads(of_class);
     const AroundCalls around = around_actions(transfers);
@@ -119,8 +126,8 @@ class Lowering {
       } else {
         add_at(loads, i);
         add_at(around.before, i);
-        add(places_.segment_of(of_class, actions[i]), actions[i].action.microbatch,
-            actions[i].with ? actions[i].with->microbatch : -1);
+        add(own[i].before, actions[i].action.microbatch);
+        add(own[i].segment, actions[i].action.microbatch, own[i].second);
         if (const auto found = bucket_calls.find(i); found != bucket_calls.end()) {
           calls.back().inside.assign(found->second.begin(), found->second.end());
         }
@@ -134,6 +141,36 @@ class Lowering {
       add_at(turn_frees, i);
     }
     add_tail(rank, calls, add);
+  }
+
+  /// What is called for each action of a rank. A call whose next one finds its first units gathered
+  /// gathers them; what gathers for the first of all is called before it.
+  std::vector<ActionCall> find_calls(std::int32_t of_class) const {
+    const auto& actions = calls_[draft_.classes[of_class].rank];
+    std::vector<ActionCall> out;
+    SegmentId last = kNoIndex;  // before it became one that gathers ahead
+    std::size_t last_at = 0;
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      ActionCall& call = out.emplace_back();
+      call.segment = places_.segment_of(of_class, actions[i]);
+      if (actions[i].with) call.second = actions[i].with->microbatch;
+      if (call.segment == kNoIndex) continue;
+      const Microbatch mb = actions[i].action.microbatch;
+      if (last == kNoIndex) {
+        const auto first = draft_.gathers_first.find(call.segment);
+        if (first != draft_.gathers_first.end()) call.before = first->second;
+      } else {
+        const bool same = actions[last_at].action.microbatch == mb;
+        const auto ahead = draft_.gathers_ahead.find({last, call.segment, same});
+        if (ahead != draft_.gathers_ahead.end()) {
+          out[last_at].segment = ahead->second;
+          if (!same) out[last_at].second = mb;
+        }
+      }
+      last = call.segment;
+      last_at = i;
+    }
+    return out;
   }
 
   std::size_t last_compute_call(const std::vector<Call>& calls) const {
@@ -161,8 +198,7 @@ class Lowering {
 
   /// Each bucket of the rank is reduced inside the last call that adds to it, behind the last op
   /// that does, and copied to the host behind that.
-  BucketCalls find_bucket_calls(std::int32_t of_class) {
-    const std::int32_t rank = draft_.classes[of_class].rank;
+  BucketCalls find_bucket_calls(std::int32_t rank, const std::vector<ActionCall>& calls) {
     std::map<SegmentId, std::vector<std::pair<std::uint32_t, std::size_t>>> adds;  // (op, bucket)
     std::size_t left = 0;
     for (const std::size_t i : draft_.plan.of_rank[rank]) {
@@ -174,9 +210,8 @@ class Lowering {
     }
     BucketCalls out;
     std::vector<bool> found(step_.buckets.size(), false);
-    const auto& actions = calls_[rank];
-    for (std::size_t i = actions.size(); i-- > 0 && left > 0;) {
-      const auto of_segment = adds.find(places_.segment_of(of_class, actions[i]));
+    for (std::size_t i = calls.size(); i-- > 0 && left > 0;) {
+      const auto of_segment = adds.find(calls[i].segment);
       if (of_segment == adds.end()) continue;
       for (const auto& [op, bucket] : of_segment->second) {
         if (found[bucket]) continue;

@@ -42,7 +42,6 @@ struct Bucket {
   ValueId parameter = kNoIndex, parameter_shard = kNoIndex;
   ValueId cast_shard = kNoIndex;  // of gathered 16-bit parameters, whose shards have the
                                   // optimizer's type: what is gathered
-  ValueId gathered_shard() const { return cast_shard != kNoIndex ? cast_shard : parameter_shard; }
   // With resharded: the rank's piece within what is gathered, and its copy that stays.
   ValueId own_piece = kNoIndex, piece = kNoIndex;
   // With reduced_each, of one microbatch: the shard summed over the ranks that divide the bucket,

@@ -18,6 +18,7 @@
 
 #include "engine/base/error.h"
 #include "engine/cost/software_profile.h"
+#include "engine/passes/call_successions.h"
 #include "engine/passes/pair_segments.h"
 #include "engine/passes/pass_log.h"
 #include "engine/passes/training_graph.h"
@@ -36,6 +37,7 @@ struct PassSource {
   Numbered<StageForm> forms;  // [stage]
   Numbered<double> kept;      // [stage]: of kept_shares()
   std::vector<StagePair> pairs;
+  std::vector<CallSuccession> successions;  // where calls gather for the next one
 };
 
 /// What a pass is given beside its inputs. The first pass of all has among its inputs what decides

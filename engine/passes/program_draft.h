@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -121,6 +122,10 @@ struct ProgramDraft {
       links;  // [pipeline rank]: to the next one; empty: no buffers for transfers
   std::map<std::pair<SegmentId, SegmentId>, SegmentId>
       pairs;  // F, B -> both in one (pair_segments.h)
+  // gather_units.h: segment, that of the next call, whether of one microbatch -> the former with
+  // what gathers for the latter; and segment -> what gathers for it where it begins a step.
+  std::map<std::tuple<SegmentId, SegmentId, bool>, SegmentId> gathers_ahead;
+  std::map<SegmentId, SegmentId> gathers_first;
   std::map<SegmentId, SegmentId>
       loads_ahead;                      // segment -> what is copied back from the host before it
   std::map<TensorId, ValueId> of_step;  // what is made or kept once per step, beside parameters

@@ -31,24 +31,26 @@ ValueId accumulated_gradient(const Bucket& bucket) {
   return bucket.reduced_each ? bucket.gradient_shard : bucket.gradient;
 }
 
-std::vector<ProgramOp> gather_ops(const Bucket& bucket, GroupId shards) {
+std::vector<ProgramOp> gather_ops(const Bucket& bucket, ValueId cast_shard, ValueId parameter,
+                                  GroupId shards) {
   std::vector<ProgramOp> ops;
-  if (bucket.cast_shard != kNoIndex) {
+  if (cast_shard != kNoIndex) {
     ProgramOp& cast = ops.emplace_back();
     cast.kind = OpKind::kCast;
     cast.reads.push_back({bucket.parameter_shard, 0});
-    cast.writes.push_back({bucket.cast_shard, 0});
+    cast.writes.push_back({cast_shard, 0});
   }
-  ops.push_back(collective_op(OpKind::kAllGather, shards, StreamId::kDp, bucket.gathered_shard(),
-                              bucket.parameter));
+  ops.push_back(collective_op(OpKind::kAllGather, shards, StreamId::kDp,
+                              cast_shard != kNoIndex ? cast_shard : bucket.parameter_shard,
+                              parameter));
   return ops;
 }
 
-ProgramOp reshard_op(const Bucket& bucket) {
+ProgramOp reshard_op(ValueId own_piece, ValueId piece) {
   ProgramOp op;
   op.kind = OpKind::kDeviceCopy;
-  op.reads.push_back({bucket.own_piece, 0});
-  op.writes.push_back({bucket.piece, 0});
+  op.reads.push_back({own_piece, 0});
+  op.writes.push_back({piece, 0});
   return op;
 }
 

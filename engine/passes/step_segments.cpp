@@ -86,9 +86,10 @@ class StepBuilder {
       const Bucket& bucket = draft_.plan.buckets[*i];
       const bool in_pieces = lies_in_pieces(bucket);
       if (!in_pieces && !is_gathered_once(bucket)) continue;
-      for (ProgramOp& op : gather_ops(bucket, shards_)) ops.push_back(std::move(op));
+      for (ProgramOp& op : gather_ops(bucket, bucket.cast_shard, bucket.parameter, shards_))
+        ops.push_back(std::move(op));
       if (!in_pieces) continue;
-      ops.push_back(reshard_op(bucket));
+      ops.push_back(reshard_op(bucket.own_piece, bucket.piece));
       ProgramOp& free = ops.emplace_back();
       free.kind = OpKind::kFree;
       free.reads.push_back({bucket.parameter, 0});
@@ -129,6 +130,7 @@ class StepBuilder {
                                      stage.input[1], stage.weight});
     }
     for (const auto& [parts, pair] : draft_.pairs) adding.push_back(pair);
+    for (const auto& [calls, ahead] : draft_.gathers_ahead) adding.push_back(ahead);
     std::sort(adding.begin(), adding.end());
     adding.erase(std::unique(adding.begin(), adding.end()), adding.end());
     for (const SegmentId id : adding) {

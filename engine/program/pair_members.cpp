@@ -18,6 +18,10 @@ std::optional<SegmentMember> parse_member(std::string_view name) {
   const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), member.stage);
   if (error != std::errc() || member.stage < 0 || rest == name.data() + name.size())
     return std::nullopt;
+  if (std::string_view(rest, name.data() + name.size()).starts_with("GATHER_")) {
+    member.phase = Phase::kCommunicate;
+    return member;
+  }
   const std::size_t phase = program_words::kPhases.find(*rest);
   if (phase == std::string_view::npos) return std::nullopt;
   member.phase = static_cast<Phase>(phase);
@@ -39,7 +43,8 @@ std::optional<SegmentMembers> parse_pair(std::string_view name) {
 }  // namespace
 
 SegmentMembers members_of(const Segment& segment) {
-  if (segment.slots < 2) return {{segment.name, segment.stage, segment.phase}};
+  if (segment.slots < 2)
+    return {{segment.name.substr(0, segment.name.find('+')), segment.stage, segment.phase}};
   const auto pair = parse_pair(segment.name);
   check(pair.has_value(), "a segment of two microbatches is named after both");
   return *pair;

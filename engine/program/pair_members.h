@@ -1,5 +1,6 @@
 // What an op of a pair (pair_segments.h) is part of: of "0F+7B" the forward of the call's first
-// microbatch on stage 0, or the backward of its second on stage 7.
+// microbatch on stage 0, or the backward of its second on stage 7. A call that gathers for the next
+// one (gather_units.h) is one of two microbatches, too, or of one: "0F+0GATHER_B".
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@ struct SegmentMember {
 };
 using SegmentMembers = boost::container::static_vector<SegmentMember, 2>;
 
-/// By slot: the two of a pair; of any other segment itself.
+/// By slot: the two of a pair; of any other segment itself, without what it gathers ahead.
 SegmentMembers members_of(const Segment& segment);
 
 /// Which member the op belongs to: that of the microbatch whose values it touches.

@@ -14,8 +14,11 @@ namespace trainyard {
 
 namespace {
 
-/// Values carry the stage behind an @ where several pipeline ranks hold the weight.
-std::string without_stage(const std::string& value) { return value.substr(0, value.find('@')); }
+/// Values carry the stage behind an @ where several pipeline ranks hold the weight, and behind a >
+/// who reads it where it is gathered ahead.
+std::string parameter_name(const std::string& value) {
+  return value.substr(0, value.find_first_of("@>"));
+}
 
 class BucketReader {
  public:
@@ -148,7 +151,7 @@ class BucketReader {
       } else if (value.alias->own_shard != kNoIndex) {
         // A gathered bucket's are pieces that stay for a backward.
         if (!in_shards) own_shard(state, value.alias->own_shard, num_elements(value.dims));
-      } else if (const auto found = by_name_.find(without_stage(value.name));
+      } else if (const auto found = by_name_.find(parameter_name(value.name));
                  found != by_name_.end()) {
         add_pieces(state, value, model_.parameters[found->second]);
       }

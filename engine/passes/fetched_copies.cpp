@@ -1,0 +1,73 @@
+#include "engine/passes/fetched_copies.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace trainyard {
+
+FetchedCopies::FetchedCopies(ProgramDraft& draft, const UnitUses& uses)
+    : draft_(draft),
+      uses_(uses),
+      families_(draft.plan.buckets.size()) {
+  for (const ValueId id : draft.program.values.keys()) {
+    const InBucket& in = uses.in_bucket(id);
+    if (in.as == InBucket::As::kParameter) families_[in.bucket].push_back(id);
+  }
+}
+
+const GatheredBucket& FetchedCopies::get(std::size_t bucket, std::int32_t stage, Phase phase) {
+  return find(bucket, stage, phase).gathered;
+}
+
+ValueId FetchedCopies::copy_of(ValueId value, std::size_t bucket, std::int32_t stage, Phase phase) {
+  const std::map<ValueId, ValueId>& copies = find(bucket, stage, phase).of;
+  const auto found = copies.find(value);
+  return found == copies.end() ? value : found->second;
+}
+
+FetchedCopies::Copies& FetchedCopies::find(std::size_t bucket, std::int32_t stage, Phase phase) {
+  const auto [known, fresh] = copies_.try_emplace(std::tuple(bucket, stage, phase));
+  if (fresh) known->second = make(bucket, stage, phase);
+  return known->second;
+}
+
+FetchedCopies::Copies FetchedCopies::make(std::size_t index, std::int32_t stage, Phase phase) {
+  Bucket& bucket = draft_.plan.buckets[index];
+  auto& values = draft_.program.values;
+  Copies out;
+  if (values[bucket.parameter].scope == Scope::kMicrobatch) {
+    out.gathered = {bucket.parameter, bucket.own_piece, bucket.cast_shard};
+    if (bucket.cast_shard != kNoIndex) values[bucket.cast_shard].scope = Scope::kMicrobatch;
+    return out;
+  }
+  const std::string suffix = ">" + std::to_string(stage) + letter(phase);
+  const auto copy = [&](ValueId of) {
+    Value value = values[of];
+    value.name += suffix;
+    value.scope = Scope::kMicrobatch;
+    return out.of[of] = values.add(std::move(value));
+  };
+  // Each stands behind what it lies in.
+  for (const ValueId id : families_[index]) {
+    const ValueId made = copy(id);
+    if (values[made].alias) values[made].alias->in = out.of.at(values[made].alias->in);
+  }
+  const auto sized = [&](std::vector<ValueId>& of_length) {
+    std::vector<ValueId> made;
+    for (const ValueId id : of_length) {
+      if (out.of.contains(id)) made.push_back(out.of.at(id));
+    }
+    of_length.insert(of_length.end(), made.begin(), made.end());
+  };
+  if (bucket.cast_shard != kNoIndex && !uses_.has_piece(index, phase))
+    out.gathered.cast_shard = copy(bucket.cast_shard);
+  sized(bucket.whole);
+  sized(bucket.shards);
+  sized(bucket.pieces);
+  out.gathered.parameter = out.of.at(bucket.parameter);
+  if (bucket.own_piece != kNoIndex) out.gathered.own_piece = out.of.at(bucket.own_piece);
+  return out;
+}
+
+}  // namespace trainyard
