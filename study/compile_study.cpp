@@ -37,9 +37,9 @@ std::optional<Infeasible> host_obstacle(const Study& study, const Program& progr
   const bool offloads = study.offload.activations || study.parallel.zero.offloads_state();
   if (capacity == 0 || !offloads) return std::nullopt;
   const std::vector<MemoryPeak> peaks = memory_peaks(program, {});
-  std::vector<Bytes> needed(position(study.cluster.num_nodes), 0);
+  Numbered<Bytes> needed(study.cluster.num_nodes, 0);
   for (std::int64_t rank = 0; rank < program.mesh.num_ranks(); ++rank)
-    needed[position(rank / study.cluster.devices_per_node)] += peaks[list_of(program, rank)].host;
+    needed[rank / study.cluster.devices_per_node] += peaks[list_of(program, rank)].host;
   const Bytes most = *std::max_element(needed.begin(), needed.end());
   if (most <= capacity) return std::nullopt;
   return Infeasible{"what is offloaded needs " + bytes_text(most) +

@@ -233,7 +233,7 @@ struct DocumentDraws {
   std::vector<std::int64_t> sizes = {};  // samples of each microbatch, or of all
   /// The first sample of a microbatch in step 0.
   std::int64_t first_sample(Microbatch mb, std::int64_t replica) const;
-  std::int64_t size_of(Microbatch mb) const { return sizes[sizes.size() == 1 ? 0 : position(mb)]; }
+  std::int64_t size_of(Microbatch mb) const { return sizes[sizes.size() == 1 ? 0 : mb]; }
   friend bool operator==(const DocumentDraws&, const DocumentDraws&) = default;
 };
 
