@@ -40,14 +40,20 @@ TrainingGraph graph_of(const Prepared& prepared) {
   return std::get<TrainingGraph>(std::move(made));
 }
 
-std::vector<std::string> names_of(const Graph& graph) {
+/// Names at the depth of `name`: what was meant is not a module around it.
+std::vector<std::string> names_like(const Graph& graph, const std::string& name) {
   std::set<std::string> names;
   for (const Op& op : graph.ops) {
+    if (op.kind == OpKind::kLoad) continue;
     std::string path = graph.modules[op.module];
     for (const TensorId output : op.outputs) names.insert(graph.tensors[output].name);
     for (; names.insert(path).second && path.find('.') != std::string::npos;)
       path.resize(path.rfind('.'));
   }
+  const auto depth = [](const std::string& path) {
+    return std::count(path.begin(), path.end(), '.');
+  };
+  std::erase_if(names, [&](const std::string& one) { return depth(one) != depth(name); });
   return {names.begin(), names.end()};
 }
 
@@ -58,20 +64,24 @@ void check_named_cuts(const Prepared& prepared) {
   const std::vector<StageCut>& cuts = prepared.study.partition.cuts;
   if (std::none_of(cuts.begin(), cuts.end(), is_by_name)) return;
   const TrainingGraph training = graph_of(prepared);
-  OpId before(0);
+  // Loads of data are no ops of the model.
+  const auto& ops = training.graph.ops;
+  const OpId first = *std::find_if(ops.keys().begin(), ops.keys().end(),
+                                   [&](OpId i) { return ops[i].kind != OpKind::kLoad; });
+  OpId before = first;
   for (const StageCut& cut : cuts) {
     const OpId begin = op_of_cut(training.graph, cut);
     const std::string text =
         is_by_name(cut) ? quoted(cut.at) : "layer " + std::to_string(cut.layer);
     if (begin == kNoIndex) {
-      fail_at(
-          prepared.study, "partition",
-          "no module and no op is named " + text + did_you_mean(cut.at, names_of(training.graph)));
+      fail_at(prepared.study, "partition",
+              "no module and no op is named " + text +
+                  did_you_mean(cut.at, names_like(training.graph, cut.at)));
     }
     if (begin <= before) {
       fail_at(prepared.study, "partition",
               text + " begins no later than " +
-                  (before == OpId(0) ? "the model" : "the stage before it"));
+                  (before == first ? "the model" : "the stage before it"));
     }
     before = begin;
   }
@@ -151,10 +161,15 @@ void choose_partition(Prepared& prepared, const EvaluateCuts& evaluate) {
   CutChoice choice;
   const auto stages = static_cast<int>(study.num_stages());
   if (partition.method == "search") {
-    SearchedCuts found = choice_or_fail(
-        study,
-        search_cuts(training.graph, profile, search_for(study, training, profile), evaluate));
-    choice = {std::move(found.cuts), std::move(found.reason)};
+    const CutSearch search = search_for(study, training, profile);
+    auto searched = search_cuts(training.graph, profile, search, evaluate);
+    if (const auto* none = std::get_if<Infeasible>(&searched); none && !search.starts.empty()) {
+      // The Program that such cuts do not lead to has a reason of its own.
+      choice = {search.starts.front(), none->reason};
+    } else {
+      SearchedCuts found = choice_or_fail(study, std::move(searched));
+      choice = {std::move(found.cuts), std::move(found.reason)};
+    }
   } else if (partition.method == "autopipe") {
     choice = choice_or_fail(study, autopipe_cuts(training.graph, profile, partition, stages));
   } else {

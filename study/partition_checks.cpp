@@ -29,8 +29,9 @@ void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
             made + text(num_cuts + 1) + (num_cuts == 0 ? " stage" : " stages") + ", but " + said +
                 text(stages) + (study.partition.on.empty() ? "; " : " lie; ") + remedy);
   }
+  const bool says_layers = study.model.onnx == nullptr;  // else its graph does
   for (const StageCut& cut : cuts) {
-    if (cut.layer < layers) continue;
+    if (!cut.at.empty() || cut.layer < layers || !says_layers) continue;
     fail_at(study, "partition",
             std::string(&cut == &cuts.back() ? "the last" : "a") + " stage would begin at layer " +
                 text(cut.layer) + ", but layers count from 0 to " + text(layers - 1));
@@ -86,7 +87,7 @@ void check_enough_layers(const Study& study, std::int64_t layers, std::int64_t s
                 std::string(search ? ": " + method + " divides; write none, or partition: cost"
                                    : ".between: ops divides; write none, or between: layers"));
   }
-  if (between_ops || stages <= layers) return;
+  if (between_ops || stages <= layers || study.model.onnx != nullptr) return;
   const std::string key = pipeline_key(study);
   fail_at(study, key.empty() ? "parallel.pipeline" : key,
           text(stages) + " stages are more than the model's " + text(layers) + " layers");

@@ -1,6 +1,7 @@
 #include "engine/partition/stage_partition.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -205,6 +206,26 @@ std::string text_of(const StageCut& cut) {
   return cut.at.empty() ? "layer " + std::to_string(cut.layer) : cut.at;
 }
 
+/// Why a stage of `begins` has no parameter of its own, or begins where none may; empty: neither.
+std::string problem_of(const Graph& graph, const std::vector<OpId>& begins,
+                       const std::vector<StageCut>& cuts) {
+  const auto may_begin = stage_begins(graph);
+  const auto own = own_parameters(graph);
+  std::size_t stage = 0;
+  bool has = false;
+  for (const OpId i : graph.ops.keys()) {
+    if (stage < begins.size() && begins[stage] == i) {
+      if (!may_begin[i])
+        return text_of(cuts[stage]) + " lies within an attention, whose ops stay together";
+      if (!has) return "stage " + std::to_string(stage) + " would have no parameter of its own";
+      has = false;
+      ++stage;
+    }
+    has = has || own[i];
+  }
+  return has ? "" : "stage " + std::to_string(stage) + " would have no parameter of its own";
+}
+
 /// Each stage has the ops from its cut to the next one, in the order of execution.
 std::variant<StageOfOp, Infeasible> stages_by_op(const Graph& graph, int num_stages,
                                                  const std::vector<StageCut>& cuts) {
@@ -226,6 +247,8 @@ std::variant<StageOfOp, Infeasible> stages_by_op(const Graph& graph, int num_sta
     }
     begins.push_back(begin);
   }
+  if (const std::string problem = problem_of(graph, begins, cuts); !problem.empty())
+    return Infeasible{problem, "partition"};
   StageOfOp out(graph.ops.size(), 0);
   for (const OpId i : graph.ops.keys()) {
     const auto behind = std::upper_bound(begins.begin(), begins.end(), i);
@@ -292,6 +315,34 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
   return first;
 }
 
+Indexed<OpId, bool> stage_begins(const Graph& graph) {
+  std::map<std::pair<std::int32_t, std::int32_t>, std::pair<OpId, OpId>> cores;  // layer, sublayer
+  for (const OpId i : graph.ops.keys()) {
+    const Op& op = graph.ops[i];
+    if (op.attrs.heads > 0)
+      cores.try_emplace({op.layer, op.sublayer}, i, i).first->second.second = i;
+  }
+  Indexed<OpId, bool> out(graph.ops.size(), true);
+  for (const auto& [where, core] : cores) {
+    for (OpId i = core.first; i <= core.second; ++i) out[i] = false;
+  }
+  return out;
+}
+
+Indexed<OpId, bool> own_parameters(const Graph& graph) {
+  Indexed<OpId, bool> out(graph.ops.size(), false);
+  Indexed<TensorId, bool> read(graph.tensors.size(), false);
+  for (const OpId i : graph.ops.keys()) {
+    for (const TensorId input : graph.ops[i].inputs) {
+      const Tensor& tensor = graph.tensors[input];
+      if (tensor.role != TensorRole::kParameter || read[input]) continue;
+      read[input] = true;
+      out[i] = out[i] || graph.parameters[tensor.parameter].momentum == 0;
+    }
+  }
+  return out;
+}
+
 OpId op_of_cut(const Graph& graph, const StageCut& cut) {
   for (const OpId i : graph.ops.keys()) {
     const Op& op = graph.ops[i];
@@ -311,7 +362,7 @@ OpId op_of_cut(const Graph& graph, const StageCut& cut) {
 std::optional<StageCut> cut_at(const Graph& graph, OpId op) {
   const Op& first = graph.ops[op];
   std::vector<StageCut> ways;
-  if (first.layer >= 0) ways.push_back({first.layer, ""});
+  if (first.layer > 0) ways.push_back({first.layer, ""});
   const std::string& path = graph.modules[first.module];
   for (std::size_t end = path.find('.'); end != std::string::npos; end = path.find('.', end + 1))
     ways.push_back({0, path.substr(0, end)});

@@ -42,6 +42,14 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
 /// The op at which `cut` begins a stage; kNoIndex: there is none.
 OpId op_of_cut(const Graph& graph, const StageCut& cut);
 
+/// [op]: whether a stage may begin there: not within the core of an attention, whose ops (blocks of
+/// keys, scores, heads as views) stay together.
+Indexed<OpId, bool> stage_begins(const Graph& graph);
+
+/// [op]: whether it reads a trained parameter that no op before it reads: each stage has such an
+/// op, so that it has something to update.
+Indexed<OpId, bool> own_parameters(const Graph& graph);
+
 /// A way to say that a stage begins at `op` which op_of_cut() understands: its layer, the module
 /// furthest up whose first op it is, or what it writes; nullopt: there is none.
 std::optional<StageCut> cut_at(const Graph& graph, OpId op);

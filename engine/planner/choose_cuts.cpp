@@ -38,16 +38,23 @@ std::string load_text(double load, bool by_time) {
 Numbered<OpId> pieces_between(const Graph& graph, const Indexed<OpId, OpProfile>& profile,
                               PartitionConfig::Between between) {
   Numbered<OpId> begins = {OpId(0)};
+  const auto may_begin = stage_begins(graph);
+  const auto own = own_parameters(graph);
+  bool has = false;        // the last piece a parameter of its own
   std::int32_t layer = 0;  // the first goes with what is in front of it
   for (const OpId i : graph.ops.keys()) {
-    if (i == OpId(0)) continue;
+    if (i == OpId(0)) {
+      has = own[i];
+      continue;
+    }
     const bool of_layer = graph.ops[i].layer > layer;
     layer = std::max(layer, graph.ops[i].layer);
     if (between == PartitionConfig::Between::kLayers) {
       if (of_layer) begins.push_back(i);
-    } else if (profile[i].forward > 0 && graph.ops[i].kind != OpKind::kLoad) {
+    } else if (has && own[i] && profile[i].forward > 0 && may_begin[i]) {
       begins.push_back(i);
     }
+    has = has || own[i];
   }
   return begins;
 }

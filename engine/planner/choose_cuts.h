@@ -24,7 +24,8 @@ struct CutChoice {
 };
 
 /// First ops of the pieces that no cut divides, ascending; the first is the graph's. Between ops
-/// each piece begins with one that takes time forward, and has those behind it that take none.
+/// each piece begins where a stage may, with one that takes time forward and has a parameter of its
+/// own.
 Numbered<OpId> pieces_between(const Graph& graph, const Indexed<OpId, OpProfile>& profile,
                               PartitionConfig::Between between);
 

@@ -99,7 +99,8 @@ class Search {
       try_cuts(begins);
       return;
     }
-    for (; piece < std::ssize(pieces_); ++piece) {
+    const std::int64_t more = search_.num_stages - 2 - std::ssize(begins);  // behind this one
+    for (; piece + more < std::ssize(pieces_) && !spent(); ++piece) {
       begins.push_back(piece);
       try_from(begins, piece + 1);
       begins.pop_back();
@@ -166,8 +167,14 @@ std::variant<SearchedCuts, Infeasible> search_cuts(const Graph& graph,
                                                    const Indexed<OpId, OpProfile>& profile,
                                                    const CutSearch& search,
                                                    const EvaluateCuts& evaluate) {
-  Search found(graph, pieces_between(graph, profile, PartitionConfig::Between::kOps), search,
-               evaluate);
+  Numbered<OpId> pieces = pieces_between(graph, profile, PartitionConfig::Between::kOps);
+  if (std::ssize(pieces) < search.num_stages) {
+    return Infeasible{"the model has " + std::to_string(pieces.size()) +
+                          " ops that a stage could begin with for " +
+                          std::to_string(search.num_stages) + " stages",
+                      "partition"};
+  }
+  Search found(graph, std::move(pieces), search, evaluate);
   SearchedCuts out;
   out.all_tried = found.has_at_most(search.budget);
   if (out.all_tried) {

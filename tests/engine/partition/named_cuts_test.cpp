@@ -69,7 +69,7 @@ TEST_CASE("every op that writes something can be cut at, and is found again") {
 TEST_CASE("stages have the ops between their cuts, and pass on what crosses") {
   const Prepared prepared = prepare_text(
       study_of(kGpt),
-      {"parallel.pipeline=3", "partition=[decoder.layers.1.mlp, decoder.layers.3.add:0]"});
+      {"parallel.pipeline=3", "partition=[decoder.layers.1.mlp, decoder.layers.3.add]"});
   const StagedGraph staged = staged_graph(prepared);
   CHECK(find_staged_violation(staged).empty());
   std::string sent;
@@ -83,16 +83,18 @@ TEST_CASE("stages have the ops between their cuts, and pass on what crosses") {
           std::to_string(staged.stage[i]) + " " + staged.graph.tensors[op.inputs[0]].name + "\n";
   }
   // In front of an MLP: what it reads, and the sum that its result is added to. In front of the
-  // attention's add (with dropout fused into it): the attention's result and the layer's input.
+  // attention's add: the layer's input and the attention's result.
   CHECK(sent ==
-        "1 decoder.layers.1.input_norm.layer_norm\n"
-        "1 decoder.layers.1.add:0\n");
+        "1 decoder.layers.1.norm_2.layer_norm\n"
+        "1 decoder.layers.1.add\n"
+        "2 decoder.layers.2.add:1\n"
+        "2 decoder.layers.3.attention.dropout\n");
 }
 
 TEST_CASE("names that nothing has, and cuts that do not ascend, are refused at the partition") {
-  CHECK(refusal("[decoder.layers.1.mpl]") ==
-        "--set partition=[decoder.layers.1.mpl]: partition: no module and no op is named "
-        "\"decoder.layers.1.mpl\" (did you mean decoder.layers.1.mlp?)");
+  CHECK(refusal("[decoder.layers.1.mpl]")
+            .find("partition: no module and no op is named 'decoder.layers.1.mpl' (did you mean "
+                  "decoder.layers.1.mlp") != std::string::npos);
   CHECK(refusal("[decoder.layers.2.mlp, 2]", "parallel.pipeline=3")
             .find("layer 2 begins no later than the stage before it") != std::string::npos);
   CHECK(refusal("[embedding]").find("begins no later than the model") != std::string::npos);
@@ -100,6 +102,25 @@ TEST_CASE("names that nothing has, and cuts that do not ascend, are refused at t
             .find("layers count from 0 to 3") != std::string::npos);
   CHECK(refusal("[decoder.layers.1.mlp, decoder.layers.2.mlp]").find("2 cuts make 3 stages") !=
         std::string::npos);
+}
+
+TEST_CASE("no stage begins within an attention, or is without a parameter of its own") {
+  const auto reason = [](const std::string& cuts, const std::string& more = "model.layers=4") {
+    const Prepared prepared =
+        prepare_text(study_of(kGpt), {"parallel.pipeline=2", "partition=" + cuts, more});
+    PassLog log;
+    const auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
+    const auto* refused = std::get_if<Infeasible>(&compiled);
+    return refused == nullptr ? "" : refused->reason;
+  };
+  CHECK(reason("[decoder.layers.1.mlp]") == "");
+  for (const std::string flash : {"true", "false"}) {
+    CHECK(reason("[decoder.layers.1.attention.attention]", "training.flash_attention=" + flash)
+              .find("within an attention") != std::string::npos);
+  }
+  // The loss has none, and the tied head's is the embedding's.
+  CHECK(reason("[loss]") == "stage 1 would have no parameter of its own");
+  CHECK(reason("[lm_head]") == "stage 1 would have no parameter of its own");
 }
 
 TEST_CASE("a method refuses what says how another one divides") {

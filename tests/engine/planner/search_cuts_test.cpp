@@ -60,8 +60,7 @@ TEST_CASE("no other partition has a shorter step") {
 
 TEST_CASE("where the budget has room for all ways to cut, the best of all is found") {
   // Against a step that is not made of stages' loads at all: any order of the ways to cut will do.
-  const Prepared prepared =
-      prepare_text(gpt(2, "1024"), {"parallel.pipeline=3", "training.global_batch=3"});
+  const Prepared prepared = prepare_text(gpt(2, "1024"), {"parallel.pipeline=1"});
   const TrainingGraph training =
       std::get<TrainingGraph>(one_stage_graph(prepared.model, prepared.study, prepared.software));
   const auto profile = profile_ops(training, prepared.hardware, prepared.software);
@@ -90,8 +89,20 @@ TEST_CASE("where the budget has room for all ways to cut, the best of all is fou
   CHECK(found.step.period == least);
 }
 
+TEST_CASE("more stages than places to cut end at once, and what has no Program in its reason") {
+  CHECK_THROWS_AS(prepare_text(gpt(4, "1024"), {"parallel.pipeline=57", "cluster.nodes=25",
+                                                "parallel.data=1", "partition=search"}),
+                  ConfigError);
+  const Prepared prepared =
+      prepare_text(gpt(4, "1024"), {"parallel={}", "partition={method: search, replicas: [1, 3]}"});
+  PassLog log;
+  const auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
+  REQUIRE(std::holds_alternative<Infeasible>(compiled));
+  CHECK(std::get<Infeasible>(compiled).key == "training.microbatch");
+}
+
 TEST_CASE("the budget is kept, and what fits goes before what is fast") {
-  const Prepared prepared = prepare_text(gpt(10, "1024"));
+  const Prepared prepared = prepare_text(gpt(10, "1024"), {"parallel.pipeline=1"});
   const TrainingGraph training =
       std::get<TrainingGraph>(one_stage_graph(prepared.model, prepared.study, prepared.software));
   const auto profile = profile_ops(training, prepared.hardware, prepared.software);
