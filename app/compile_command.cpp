@@ -57,16 +57,16 @@ std::string recompute_text(const PassLog& log, const RecomputeConfig& recompute,
 /// "layers 3 to 5", "layers 3 (from decoder.layers.3.mlp) to 5 (in part)".
 std::string layers_text(const PassLog& log, std::size_t stage) {
   const std::string& at = log.begins_at[stage];
-  const bool last = stage + 1 == log.begins_at.size();
-  const bool in_part = !last && !log.begins_at[stage + 1].empty();
-  const std::int64_t end = log.first_layer[stage + 1] - (in_part ? 0 : 1);
-  if (log.first_layer[stage] > end) return at.empty() ? "no layer" : "from " + at;
-  return "layers " + std::to_string(log.first_layer[stage]) +
-         (at.empty() ? "" : " (from " + at + ")") + " to " + std::to_string(end) +
-         (in_part ? " (in part)" : "");
+  const std::int64_t first = log.first_layer[stage], last = log.last_layer[stage];
+  if (last < first) return at.empty() ? "no layer" : "from " + at;
+  const bool begun = stage > 0 && log.last_layer[stage - 1] == first;
+  const bool in_part = stage + 1 < log.last_layer.size() && log.first_layer[stage + 1] == last;
+  return "layers " + std::to_string(first) + (begun ? " (from " + at + ")" : "") + " to " +
+         std::to_string(last) + (in_part ? " (in part)" : "");
 }
 
-std::string partition_text(const PassLog& log, const RecomputeConfig& recompute) {
+std::string partition_text(const PassLog& log, const RecomputeConfig& recompute,
+                           const Program& program, const std::vector<StageRow>& rows) {
   std::string text = "partition\n";
   const std::size_t stages = log.first_layer.size() - 1;
   for (std::size_t s = 0; s < stages; ++s) {
@@ -75,7 +75,7 @@ std::string partition_text(const PassLog& log, const RecomputeConfig& recompute)
     if (s == 0) text += "embedding, ";
     text += layers_text(log, s);
     if (s + 1 == stages) text += ", head and loss";
-    text += recompute_text(log, recompute, s) + '\n';
+    text += recompute_text(log, recompute, s) + stage_text(program, rows[s]) + '\n';
   }
   return text;
 }
@@ -204,8 +204,7 @@ int run_compile(const StudyOptions& options) {
     return kDone;
   }
   Brief answer(options.full);
-  answer.add(partition_text(log, prepared.study.recompute));
-  answer.add(stages_text(program, stages));
+  answer.add(partition_text(log, prepared.study.recompute, program, stages));
   answer.add(schedule_text(log, prepared.study, options.full), kGridNotes);
   answer.add(memory_text(peaks, prepared.study));
   if (transfers) answer.add(transfers_text(*transfers));

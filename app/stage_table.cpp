@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "engine/base/format.h"
 #include "engine/base/readable.h"
 
 namespace trainyard {
@@ -82,19 +81,16 @@ std::vector<StageRow> stage_rows(const Program& program, const Costs& costs, std
   return rows;
 }
 
-std::string stages_text(const Program& program, const std::vector<StageRow>& rows) {
-  std::string text = "stages, kernels of a microbatch and what is received for it\n";
-  int number = 0;
-  for (const StageRow& row : rows) {
-    std::string from;
-    for (const ValueId id : row.receives) {
-      const Value& value = program.values[id];
-      from += (from.empty() ? "" : ", ") + value.name + " " + bytes_text(size_in_bytes(value));
-    }
-    text += format("  %5d  forward %12s  backward %12s  %s\n", number++,
-                   duration_text(row.forward).c_str(), duration_text(row.backward).c_str(),
-                   from.c_str());
-  }
+std::string stage_text(const Program& program, const StageRow& row) {
+  std::string text =
+      "; forward " + duration_text(row.forward) + ", backward " + duration_text(row.backward);
+  if (row.receives.empty()) return text;
+  Bytes bytes = 0;
+  for (const ValueId id : row.receives) bytes += size_in_bytes(program.values[id]);
+  const std::string what = row.receives.size() == 1
+                               ? program.values[row.receives.front()].name
+                               : std::to_string(row.receives.size()) + " tensors,";
+  text += "; receives " + what + " " + bytes_text(bytes);
   return text;
 }
 

@@ -18,8 +18,8 @@ struct StageRow {
 /// [stage]; of microbatches of several sizes the largest, on devices of full speed.
 std::vector<StageRow> stage_rows(const Program& program, const Costs& costs, std::int64_t stages);
 
-/// A section for the terminal.
-std::string stages_text(const Program& program, const std::vector<StageRow>& rows);
+/// "; forward 51.0 ms, backward 105.0 ms; receives x@1 6.000 MiB", or "3 tensors, 9.000 MiB".
+std::string stage_text(const Program& program, const StageRow& row);
 nlohmann::ordered_json stages_json(const Program& program, const std::vector<StageRow>& rows);
 
 }  // namespace trainyard

@@ -41,6 +41,7 @@ struct PassLog {
   };
   std::vector<Entry> entries;
   std::vector<std::int64_t> first_layer;  // of each stage, and the number of layers at the end
+  std::vector<std::int64_t> last_layer;   // of each stage; less than the first: it has none
   std::vector<std::string> begins_at;     // [stage]: in the midst of that layer; empty: does not
   Numbered<double> kept;                  // [stage]: share of its layers that are not recomputed
   Numbered<int>
