@@ -12,6 +12,12 @@ namespace {
 
 bool recomputes(const Action& action) { return action.phase == ActionPhase::kEarlyRecompute; }
 
+/// Halves of a backward are where a stage has only weights, or only inputs, with a gradient.
+bool may_be_nothing(const Action& action) {
+  return recomputes(action) || action.phase == ActionPhase::kBackwardInput ||
+         action.phase == ActionPhase::kBackwardWeight;
+}
+
 }  // namespace
 
 std::vector<CallSuccession> call_successions(const PipelineSchedule& schedule,
@@ -30,14 +36,16 @@ std::vector<CallSuccession> call_successions(const PipelineSchedule& schedule,
     };
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const CallKind next = kind(actions[i]);
+      std::vector<CallKind> without;
       std::size_t before = i;
-      for (bool more = true; more && before > 0; more = recomputes(actions[before])) {
+      for (bool more = true; more && before > 0; more = may_be_nothing(actions[before])) {
         --before;
-        found.insert(
-            {kind(actions[before]), next, actions[before].microbatch == actions[i].microbatch});
+        found.insert({kind(actions[before]), next,
+                      actions[before].microbatch == actions[i].microbatch, without});
+        if (may_be_nothing(actions[before])) without.push_back(kind(actions[before]));
       }
-      if (before == 0 && (i == 0 || recomputes(actions[0])))
-        found.insert({std::nullopt, next, false});
+      if (before == 0 && (i == 0 || may_be_nothing(actions[0])))
+        found.insert({std::nullopt, next, false, without});
     }
   }
   return {found.begin(), found.end()};

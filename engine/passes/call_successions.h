@@ -25,12 +25,12 @@ struct CallSuccession {
   std::optional<CallKind> call;  // nullopt: `next` may begin a step
   CallKind next;
   bool same_microbatch = false;
+  std::vector<CallKind> without = {};  // only where these, in between, have nothing to do
   friend auto operator<=>(const CallSuccession&, const CallSuccession&) = default;
 };
 
-/// Those of `schedule`, each once, ascending. An R that has nothing to do is no call, which only a
-/// draft knows: both with it and without it.
-/// `size_of`: as ProgramDraft's.
+/// Those of `schedule`, each once, ascending. An R, I or W that has nothing to do is no call, which
+/// only a draft knows: both with it and without it. `size_of`: as ProgramDraft's.
 std::vector<CallSuccession> call_successions(const PipelineSchedule& schedule,
                                              const Numbered<std::size_t>& size_of);
 

@@ -281,8 +281,13 @@ class UnitGathering {
   void add_segment_of(const CallSuccession& succession) {
     const SegmentId next = segment_of(draft_, succession.next);
     if (next == kNoIndex || units_[next].fetched == 0) return;
+    const auto& without = succession.without;
+    if (std::any_of(without.begin(), without.end(),
+                    [&](const CallKind& kind) { return segment_of(draft_, kind) != kNoIndex; }))
+      return;
     const std::string name = gather_name(segment(next));
     if (!succession.call) {
+      if (draft_.gathers_first.contains(next)) return;
       Segment fetch;
       fetch.name = name;
       fetch.stage = segment(next).stage;
@@ -296,6 +301,7 @@ class UnitGathering {
     const SegmentId id = segment_of(draft_, *succession.call);
     if (id == kNoIndex) return;
     const bool same = succession.same_microbatch;
+    if (draft_.gathers_ahead.contains({id, next, same})) return;
     Segment with = segment(id);
     with.ops = rewritten(id, NextCall{next, static_cast<std::uint8_t>(same ? 0 : 1)});
     with.name += "+" + name;

@@ -238,4 +238,16 @@ TEST_CASE("more replicas change neither graph nor segments, nor do more groups o
   CHECK(segments_of("{stage: 3, reshard_after_forward: 4}", 16) == in_pieces);
 }
 
+TEST_CASE("gathers ahead pass over halves of backwards that have nothing to do") {
+  // Whatever the cuts: the search compiles all that it evaluates, stages without an I or a W among
+  // them.
+  const Prepared prepared = prepare_text(
+      "model: {family: ncf, layers: 3, hidden: 8, users: 1000, items: 500}\n"
+      "cluster: {preset: dgx-a100-80g, nodes: 1}\n"
+      "parallel: {pipeline: 2, data: 4, zero: {stage: 3, reshard_after_forward: 2, prefetch: 1}}\n"
+      "training: {global_batch: 64, microbatch: 2}\n"
+      "partition: {method: search, budget: 3 s}\nschedule: zb-v\n");
+  CHECK(compiled_program(prepared).num_microbatches == 8);
+}
+
 }  // namespace trainyard
