@@ -27,6 +27,10 @@ class ShardingReader {
       study_.origins["sharding." + pattern] = origin_of(module);
       GivenSharding given{pattern, {}, {}};
       module.each_entry([&](const std::string& name, const YamlNode& value) {
+        if (name.empty()) {
+          throw ConfigError(module.key_pos(name), module.key_path(),
+                            "an empty name of a parameter, input or output");
+        }
         study_.origins["sharding." + pattern + "." + name] = origin_of(value);
         name == "strategy" ? read_strategy(value, given) : read_spec(name, value, given);
       });

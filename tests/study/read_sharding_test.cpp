@@ -123,6 +123,8 @@ TEST_CASE("what is wrong in a sharding is said at its place") {
         "study.yaml:5:26: sharding.a.strategy: expected a map, got a list");
   CHECK(error_of(kTwoAxes + "sharding: {'': {weight: [R]}}\n") ==
         "study.yaml:5:12: sharding: an empty module pattern");
+  CHECK(error_in("{'': [R]}") ==
+        "study.yaml:5:16: sharding.a: an empty name of a parameter, input or output");
   CHECK(error_of(kTwoAxes + "sharding: [1]\n") ==
         "study.yaml:5:11: sharding: expected a map, got a list");
   // With one axis, how to have several.
