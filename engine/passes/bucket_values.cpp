@@ -274,4 +274,14 @@ void add_bucket_values(const TrainingGraph& training, const ParallelConfig& para
   for (std::size_t i = 0; i < plan.buckets.size(); ++i) values.add(i);
 }
 
+Indexed<ValueId, bool> sized_values(const BucketPlan& plan, const Program& program) {
+  Indexed<ValueId, bool> sized(program.values.size(), false);
+  for (const Bucket& bucket : plan.buckets) {
+    for (const auto* values : {&bucket.whole, &bucket.shards, &bucket.pieces}) {
+      for (const ValueId value : *values) sized[value] = true;
+    }
+  }
+  return sized;
+}
+
 }  // namespace trainyard

@@ -7,6 +7,7 @@
 
 #include "engine/partition/stage_partition.h"
 #include "engine/passes/apply_sharding.h"
+#include "engine/passes/bucket_values.h"
 #include "engine/passes/buffer_transfers.h"
 #include "engine/passes/differentiate.h"
 #include "engine/passes/fp8_products.h"
@@ -63,15 +64,6 @@ std::variant<PlannedGraph, Infeasible> plan_by_option(Graph graph, const Megatro
   planned.sharding.late = set_of(plan.data);
   options.plan_sharding(planned.graph, planned.sharding);
   return planned;
-}
-
-/// What calls bind the attention of documents to.
-std::optional<DocumentDraws> documents_of(const Plan& plan) {
-  if (!plan.documents.on()) return std::nullopt;
-  const TrainingConfig& training = plan.training;
-  return DocumentDraws{
-      plan.documents, plan.model.seq_len, training.global_batch / plan.batch_replicas(),
-      training.microbatches.empty() ? std::vector{training.microbatch} : training.microbatches};
 }
 
 // The whole compilation: three tables of passes, and make(), which walks them.
@@ -243,17 +235,6 @@ struct TrainingInputs {
 };
 using DraftInputs = InputsOf<decltype(kDraftPasses)>;
 
-/// Values whose extents depend on the number of data-parallel ranks: SharedSegments::sized.
-Indexed<ValueId, bool> sized_values(const ProgramDraft& draft) {
-  Indexed<ValueId, bool> sized(draft.program.values.size(), false);
-  for (const Bucket& bucket : draft.plan.buckets) {
-    for (const auto* values : {&bucket.whole, &bucket.shards, &bucket.pieces}) {
-      for (const ValueId value : *values) sized[value] = true;
-    }
-  }
-  return sized;
-}
-
 }  // namespace
 
 struct Compiler::Kept {
@@ -320,7 +301,7 @@ std::optional<Infeasible> Compiler::Kept::make_segments(const Graph& model,
   if (auto reason = walk(kDraftPasses, wanted, draft, context, watch)) return reason;
   renumber_tables(draft.program);
   ++shared.number;
-  shared.sized = sized_values(draft);
+  shared.sized = sized_values(draft.plan, draft.program);
   draft_inputs = std::move(wanted);
   return std::nullopt;
 }

@@ -8,4 +8,12 @@ void separate_documents(Graph& graph) {
   }
 }
 
+std::optional<DocumentDraws> documents_of(const Plan& plan) {
+  if (!plan.documents.on()) return std::nullopt;
+  const TrainingConfig& training = plan.training;
+  return DocumentDraws{
+      plan.documents, plan.model.seq_len, training.global_batch / plan.batch_replicas(),
+      training.microbatches.empty() ? std::vector{training.microbatch} : training.microbatches};
+}
+
 }  // namespace trainyard
