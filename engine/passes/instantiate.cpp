@@ -15,6 +15,7 @@
 #include "engine/passes/replica_classes.h"
 #include "engine/passes/storage_touches.h"
 #include "engine/plan/microbatch_sizes.h"
+#include "engine/program/add_attrs.h"
 
 namespace trainyard {
 
@@ -226,13 +227,6 @@ class Instantiator {
     return it->second;
   }
 
-  AttrId intern(const OpAttrs& attrs) {
-    auto& table = program().attrs;
-    const auto it = std::find(table.begin(), table.end(), attrs);
-    if (it != table.end()) return AttrId(it - table.begin());
-    return table.add(attrs);
-  }
-
   SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase) {
     Segment segment;
     segment.name = std::to_string(stage) + name + suffix_;
@@ -245,7 +239,7 @@ class Instantiator {
     ProgramOp op;
     op.kind = source.kind;
     op.part = source.part;
-    op.attrs = intern(source.attrs);
+    op.attrs = add_attrs(program(), source.attrs);
     op.module = source.module + 1;  // 0: none
     for (TensorId id : source.reads) op.reads.push_back({value(id, stage), 0});
     for (TensorId id : source.writes) {

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/passes/step_segments.h"
+#include "engine/program/add_attrs.h"
 
 namespace trainyard {
 
@@ -197,11 +198,10 @@ class PostValidation {
     program().groups.push_back({"replicas", axes, {}});
     OpAttrs attrs;
     attrs.maximum = true;
-    program().attrs.push_back(attrs);
     ProgramOp op = kernel(OpKind::kAllReduce, {sum}, all);
     op.stream = StreamId::kNorm;
     op.group = GroupId(program().groups.size() - 1);
-    op.attrs = AttrId(program().attrs.size() - 1);
+    op.attrs = add_attrs(program(), attrs);
     return op;
   }
 

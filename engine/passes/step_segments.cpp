@@ -5,9 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "engine/passes/bucket_values.h"
+#include "engine/passes/bucket_updates.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/step_reductions.h"
+#include "engine/program/add_attrs.h"
 
 namespace trainyard {
 
@@ -217,7 +218,7 @@ class StepBuilder {
       std::int64_t alike = group_size(program().mesh, axes_of(bucket.replicated));
       if (unlike() && !shards_state()) alike *= parallel_.replicas_at(rank);
       attrs.share = 1.0F / static_cast<float>(alike);
-      op.attrs = intern(attrs);
+      op.attrs = add_attrs(program(), attrs);
       op.reads.push_back({reduced_[i], 0});
       op.accumulates.push_back({sum, 0});
       ops.push_back(std::move(op));
@@ -225,14 +226,6 @@ class StepBuilder {
     ops.push_back(collective_op(OpKind::kAllReduce, norm_group_, StreamId::kNorm, sum, total));
     ops.back().host_sync = software_.clip_reads_norm;
     return add_segment(rank, "NORM", Phase::kUpdate, std::move(ops));
-  }
-
-  AttrId intern(const OpAttrs& attrs) {
-    auto& table = program().attrs;
-    const auto it = std::find(table.begin(), table.end(), attrs);
-    if (it != table.end()) return AttrId(it - table.begin());
-    table.push_back(attrs);
-    return AttrId(table.size() - 1);
   }
 
   SegmentId add_update(std::int32_t rank) {
@@ -246,14 +239,11 @@ class StepBuilder {
       free_of_step(draft_.before_step[stage], free);
     }
     const ValueId norm = norm_[rank];
-    HostUpdates host;
-    if (norm != kNoIndex && parallel_.zero.offloads_state()) host.norm = copy_norm(rank, norm, ops);
+    BucketUpdates updates(program(), config_, software_, norm, ops);
+    if (norm != kNoIndex && parallel_.zero.offloads_state()) updates.tell_host(rank);
     for (const std::size_t i : draft_.plan.of_rank[rank]) {
       const Bucket& bucket = draft_.plan.buckets[i];
-      if (bucket.on_host)
-        update_on_host(bucket, host, ops);
-      else
-        update(bucket, reduced_[i], norm, ops);
+      updates.add(bucket, reduced_[i]);
       spread_update(bucket, ops);
       free.reads.push_back({accumulated_gradient(bucket), 0});
       if (lies_in_pieces(bucket)) free.reads.push_back({bucket.piece, 0});
@@ -262,74 +252,9 @@ class StepBuilder {
       if (bucket.cast_shard != kNoIndex) free.reads.push_back({bucket.cast_shard, 0});
     }
     if (norm != kNoIndex) free.reads.push_back({storage_root(program(), norm), 0});
-    for (const ValueId copy : {host.norm, host.copied_back}) {
-      if (copy != kNoIndex) free.reads.push_back({copy, 0});
-    }
+    updates.add_left(free);
     if (!free.reads.empty()) ops.push_back(std::move(free));
     return add_segment(rank, "UPDATE", Phase::kUpdate, std::move(ops));
-  }
-
-  static ValueId own_weights(const Bucket& bucket) {
-    return bucket.parameter_shard != kNoIndex ? bucket.parameter_shard : bucket.parameter;
-  }
-
-  void update(const Bucket& bucket, ValueId gradient, ValueId norm, std::vector<ProgramOp>& ops) {
-    ProgramOp op = bucket.momentum > 0 ? average_op(bucket) : optimizer_op(norm);
-    op.reads.push_back({gradient, 0});
-    for (ValueId state : {bucket.master, bucket.first_moment, bucket.second_moment}) {
-      if (state != kNoIndex) op.accumulates.push_back({state, 0});
-    }
-    // With master weights the working copy is only written.
-    (bucket.master != kNoIndex ? op.writes : op.accumulates).push_back({own_weights(bucket), 0});
-    ops.push_back(std::move(op));
-  }
-
-  /// What the updates of a rank's buckets by its host have in common.
-  struct HostUpdates {
-    ValueId norm = kNoIndex;         // there
-    ValueId copied_back = kNoIndex;  // the last weights whose slot is not free again
-  };
-
-  /// The host updates a bucket while the weights of the one before are copied back, from a slot
-  /// that is free once that has ended: so it has two.
-  void update_on_host(const Bucket& bucket, HostUpdates& host, std::vector<ProgramOp>& ops) {
-    ProgramOp op = optimizer_op(host.norm);
-    op.stream = StreamId::kHost;
-    op.reads.push_back({bucket.host_gradient, 0});
-    for (ValueId state : {bucket.master, bucket.first_moment, bucket.second_moment}) {
-      if (state != kNoIndex) op.accumulates.push_back({state, 0});
-    }
-    op.writes.push_back({bucket.host_weights, 0});
-    ops.push_back(std::move(op));
-    ops.push_back(host_copy(StreamId::kH2d, bucket.host_weights, own_weights(bucket)));
-    const ValueId before = std::exchange(host.copied_back, bucket.host_weights);
-    if (before == kNoIndex) return;
-    ProgramOp free;
-    free.kind = OpKind::kFree;
-    free.reads.push_back({before, 0});
-    ops.push_back(std::move(free));
-  }
-
-  /// The host clips by the norm, and looks at whether it is finite.
-  ValueId copy_norm(std::int32_t rank, ValueId norm, std::vector<ProgramOp>& ops) {
-    Value value = program().values[norm];
-    const std::string name = "norm_host@" + std::to_string(rank);
-    value.name = name;
-    value.alias.reset();
-    value.space = Space::kHost;
-    value.pool = host_pool(program(), name);
-    const ValueId copy = program().values.add(std::move(value));
-    ops.push_back(host_copy(StreamId::kD2h, norm, copy));
-    return copy;
-  }
-
-  static ProgramOp host_copy(StreamId stream, ValueId from, ValueId to) {
-    ProgramOp op;
-    op.kind = OpKind::kCopy;
-    op.stream = stream;
-    op.reads.push_back({from, 0});
-    op.writes.push_back({to, 0});
-    return op;
   }
 
   /// To the replicas that have no part in the update.
@@ -351,24 +276,6 @@ class StepBuilder {
         if (value.scope == Scope::kStep && !value.alias) free.reads.push_back(written);
       }
     }
-  }
-
-  ProgramOp optimizer_op(ValueId norm) const {
-    ProgramOp op;
-    op.kind = config_.optimizer == Optimizer::kAdamW ? OpKind::kAdamW : OpKind::kSgd;
-    if (norm == kNoIndex) return op;
-    op.reads.push_back({norm, 0});
-    if (config_.precision == DType::kFp16 || software_.always_norm) op.guard = Operand{norm, 0};
-    return op;
-  }
-
-  ProgramOp average_op(const Bucket& bucket) {
-    OpAttrs attrs;
-    attrs.momentum = bucket.momentum;
-    ProgramOp op;
-    op.kind = OpKind::kAverage;
-    op.attrs = intern(attrs);
-    return op;
   }
 
   ProgramDraft& draft_;

@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "engine/program/add_attrs.h"
 #include "engine/program/program_words.h"
 
 namespace trainyard {
@@ -96,11 +97,7 @@ AttrId read_attributes(LineScanner& line, Program& program) {
     if (!known) line.fail_at(at, "no attribute is called " + quoted(name));
   } while (line.accept(" "));
   line.expect("}");
-  auto& table = program.attrs;
-  const auto it = std::find(table.begin(), table.end(), attrs);
-  const auto id = AttrId(it - table.begin());
-  if (it == table.end()) table.push_back(attrs);
-  return id;
+  return add_attrs(program, attrs);
 }
 
 /// "x", or "x[m]" for a value of which every microbatch has its own; "x[n]" is of the second
