@@ -20,20 +20,37 @@ namespace trainyard {
 
 namespace {
 
+/// nullopt: the study has none.
+std::optional<Program> program_of(const Prepared& prepared, const Study& study, PassLog& log) {
+  auto compiled = compile(prepared.model, study, prepared.software, log);
+  if (std::holds_alternative<Infeasible>(compiled)) return std::nullopt;
+  return std::get<Program>(std::move(compiled));
+}
+
+/// A step with closed forms.
+Trace step_of(const Prepared& prepared, const Study& study, const Program& program,
+              bool with_rows) {
+  SourceLog sources;
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, study.cluster, sources);
+  RunOptions options;
+  options.record_rows = with_rows;
+  const std::array<Job, 1> jobs = {Job{&program, 0}};
+  return AnalyticExecutor().run(jobs, costs, options);
+}
+
+std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,
+                                 const Program& program) {
+  return memory_peaks(program, fixed_memory(prepared.software, study.training.precision));
+}
+
 std::optional<EvaluatedStep> evaluate_schedule(const Prepared& prepared, Study study,
                                                const ScheduleConfig& schedule, bool with_times) {
   study.schedule = schedule;
   PassLog log;
-  const auto compiled = compile(prepared.model, study, prepared.software, log);
-  const auto* program = std::get_if<Program>(&compiled);
-  if (program == nullptr) return std::nullopt;
-  SourceLog sources;
-  const Costs costs =
-      make_costs(*program, prepared.hardware, prepared.software, study.cluster, sources);
-  RunOptions options;
-  options.record_rows = with_times;
-  const std::array<Job, 1> jobs = {Job{program, 0}};
-  const Trace trace = AnalyticExecutor().run(jobs, costs, options);
+  const auto program = program_of(prepared, study, log);
+  if (!program) return std::nullopt;
+  const Trace trace = step_of(prepared, study, *program, with_times);
   EvaluatedStep step{trace.period, ActionTimes(study.num_stages())};
   if (with_times) {
     for (const RankTrace& rank : trace.ranks) step.times.add(*program, rank.rows);
@@ -44,11 +61,9 @@ std::optional<EvaluatedStep> evaluate_schedule(const Prepared& prepared, Study s
 std::optional<EvaluatedShare> evaluate_share(const Prepared& prepared, Study study, double first) {
   study.recompute.first = first;
   PassLog log;
-  const auto compiled = compile(prepared.model, study, prepared.software, log);
-  const auto* program = std::get_if<Program>(&compiled);
-  if (program == nullptr) return std::nullopt;
-  const auto peaks =
-      memory_peaks(*program, fixed_memory(prepared.software, study.training.precision));
+  const auto program = program_of(prepared, study, log);
+  if (!program) return std::nullopt;
+  const auto peaks = peaks_of(prepared, study, *program);
   const auto largest = std::max_element(
       peaks.begin(), peaks.end(), [](const auto& a, const auto& b) { return a.total < b.total; });
   return EvaluatedShare{log.units, static_cast<std::size_t>(largest - peaks.begin()),
@@ -96,19 +111,11 @@ std::optional<EvaluatedCuts> evaluate_cuts(const Prepared& prepared,
   choose_recompute(prepared, study);
   choose_schedule(prepared, study);
   PassLog log;
-  const auto compiled = compile(prepared.model, study, prepared.software, log);
-  const auto* program = std::get_if<Program>(&compiled);
-  if (program == nullptr) return std::nullopt;
-  SourceLog sources;
-  const Costs costs =
-      make_costs(*program, prepared.hardware, prepared.software, study.cluster, sources);
-  RunOptions options;
-  options.record_rows = false;
-  const std::array<Job, 1> jobs = {Job{program, 0}};
+  const auto program = program_of(prepared, study, log);
+  if (!program) return std::nullopt;
   EvaluatedCuts out;
-  out.period = AnalyticExecutor().run(jobs, costs, options).period;
-  for (const MemoryPeak& peak :
-       memory_peaks(*program, fixed_memory(prepared.software, study.training.precision)))
+  out.period = step_of(prepared, study, *program, false).period;
+  for (const MemoryPeak& peak : peaks_of(prepared, study, *program))
     out.excess = std::max(out.excess, peak.total - capacity_of(prepared));
   return out;
 }
