@@ -1,6 +1,7 @@
 #include "app/solve/partition_problems.h"
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace trainyard {
 
@@ -37,7 +38,8 @@ constexpr std::string_view kStageKeys =
     "powers_of_two  true or false; default by rule\n"
     "d_min          of paper: reset for each stage count (default), or kept as line 6 has it\n";
 
-constexpr std::string_view kBlockKeys =
+/// A graph of tasks.
+const std::string kTaskKeys =
     "nodes    [{name, forward, backward: times of a sample, default twice the forward; memory: "
     "bytes "
     "whatever the\n"
@@ -47,24 +49,18 @@ constexpr std::string_view kBlockKeys =
     "edges    [{from, to: a node or a list, bytes: of a sample}, ...], a value each, or [from, to, "
     "bytes]; without\n"
     "         from the model's input, without to its output. Or nodes have {reads: [nodes], bytes: "
-    "of what they make}\n"
+    "of what they make}\n";
+
+const std::string kBlockKeys =
+    kTaskKeys +
     "blocks   how many, default 32; none: one for each node that depends on the model's input\n"
     "uncoarsening  default true\n"
     "memory   that a block may take, bytes: default any; for so many samples: default 1; "
     "state_factor: of rannc\n"
     "samples\n";
 
-constexpr std::string_view kRanncKeys =
-    "nodes    [{name, forward, backward: times of a sample, default twice the forward; memory: "
-    "bytes "
-    "whatever the\n"
-    "         batch; activation: bytes of a sample; parameters: bytes}, ...]; a name's default is "
-    "its "
-    "number\n"
-    "edges    [{from, to: a node or a list, bytes: of a sample}, ...], a value each, or [from, to, "
-    "bytes]; without\n"
-    "         from the model's input, without to its output. Or nodes have {reads: [nodes], bytes: "
-    "of what they make}\n"
+const std::string kRanncKeys =
+    kTaskKeys +
     "num_nodes, devices_per_node, batch\n"
     "memory   of a device, bytes; margin of it stays free: default 0.1\n"
     "rule     exact (default), paper or code; blocks, uncoarsening: as of rannc-blocks\n"
@@ -75,17 +71,8 @@ constexpr std::string_view kRanncKeys =
     "         and gradients) or amp-float (with stashed gradients); shard_state: true over a "
     "stage's replicas\n";
 
-constexpr std::string_view kShardKeys =
-    "nodes    [{name, forward, backward: times of a sample, default twice the forward; memory: "
-    "bytes "
-    "whatever the\n"
-    "         batch; activation: bytes of a sample; parameters: bytes}, ...]; a name's default is "
-    "its "
-    "number\n"
-    "edges    [{from, to: a node or a list, bytes: of a sample}, ...], a value each, or [from, to, "
-    "bytes]; without\n"
-    "         from the model's input, without to its output. Or nodes have {reads: [nodes], bytes: "
-    "of what they make}\n"
+const std::string kShardKeys =
+    kTaskKeys +
     "         beside them nodes have parameters, any unit, and input, embedding, in_place: true\n"
     "method   farthest (default), nearest, or layer\n"
     "bound    of farthest: a subgraph has more than 1/bound of the parameters; default 2 layers + "
