@@ -10,18 +10,13 @@ namespace trainyard {
 
 namespace {
 
-const std::string kStudy =
-    "model: {family: llama, layers: 4, hidden: 64, heads: 8, kv_heads: 4, ffn: 96, vocab: 64, "
-    "seq_len: 48}\n"
-    "cluster: {preset: box, nodes: 4}\n"
-    "training: {global_batch: 32}\n";
-
 std::string error(const std::string& context, const std::vector<std::string>& sets = {}) {
-  return error_of(kStudy + "parallel: {data: 1, context: " + context + "}\n", sets);
+  return error_of(kLlamaStudy + "parallel: {data: 1, context: " + context + "}\n", sets);
 }
 
 ContextConfig read_context(const std::string& context, const std::vector<std::string>& sets = {}) {
-  return read(kStudy + "parallel: {data: 1, context: " + context + "}\n", sets).parallel.context;
+  return read(kLlamaStudy + "parallel: {data: 1, context: " + context + "}\n", sets)
+      .parallel.context;
 }
 
 }  // namespace
@@ -49,12 +44,12 @@ TEST_CASE("cp is the degree, whatever the method") {
         Method::kAllGather);
   CHECK(read_context("{degree: 4, method: all-gather}", {"parallel.context={degree: 2}"}).method ==
         Method::kRing);
-  CHECK(read(kStudy, {"cp=2", "dp=4"}).parallel.context.degree == 2);
+  CHECK(read(kLlamaStudy, {"cp=2", "dp=4"}).parallel.context.degree == 2);
 }
 
 TEST_CASE(
     "ranks of a sequence are ranks: they divide the devices, and more than there are is wrong") {
-  CHECK(read(kStudy + "parallel: {tensor: 2, context: 4}\n").parallel.data == 4);
+  CHECK(read(kLlamaStudy + "parallel: {tensor: 2, context: 4}\n").parallel.data == 4);
   CHECK(error("64", {"model.seq_len=128"})
             .find("pp(1) * dp(1) * cp(64) * tp(1) = 64 ranks, but cluster at ") !=
         std::string::npos);
@@ -62,7 +57,7 @@ TEST_CASE(
 
 TEST_CASE("a study is written with all of its context, and reads back") {
   const Study study =
-      read(kStudy + "parallel: {tensor: 2, context: {degree: 2, method: ulysses}}\n");
+      read(kLlamaStudy + "parallel: {tensor: 2, context: {degree: 2, method: ulysses}}\n");
   const std::string text = resolved_study_text(study);
   CHECK(text.find("context:") != std::string::npos);
   CHECK(read(text).parallel == study.parallel);

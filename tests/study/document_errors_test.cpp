@@ -10,14 +10,8 @@ namespace trainyard {
 
 namespace {
 
-const std::string kStudy =
-    "model: {family: llama, layers: 4, hidden: 64, heads: 8, kv_heads: 4, ffn: 96, vocab: 64, "
-    "seq_len: 48}\n"
-    "cluster: {preset: box, nodes: 4}\n"
-    "training: {global_batch: 32}\n";
-
 std::string packed(const std::string& documents) {
-  return kStudy + "data: {documents: " + documents + "}\n";
+  return kLlamaStudy + "data: {documents: " + documents + "}\n";
 }
 std::string error(const std::string& documents, const std::vector<std::string>& sets = {}) {
   return error_of(packed(documents), sets);
@@ -26,7 +20,7 @@ std::string error(const std::string& documents, const std::vector<std::string>& 
 }  // namespace
 
 TEST_CASE("documents are a length, a list, or drawn, and read back as they were") {
-  CHECK_FALSE(read(kStudy).documents.on());
+  CHECK_FALSE(read(kLlamaStudy).documents.on());
   CHECK(read(packed("{lengths: 20}")).documents == DocumentConfig{.lengths = {20}});
   CHECK(read(packed("{lengths: [20, 7]}")).documents == DocumentConfig{.lengths = {20, 7}});
   CHECK(read(packed("{lengths: {mean: 20}}")).documents ==

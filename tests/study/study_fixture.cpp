@@ -112,6 +112,12 @@ std::vector<std::string> names(StudyResolvers::Names which) {
 
 }  // namespace
 
+const std::string kLlamaStudy =
+    "model: {family: llama, layers: 4, hidden: 64, heads: 8, kv_heads: 4, ffn: 96, vocab: 64, "
+    "seq_len: 48}\n"
+    "cluster: {preset: box, nodes: 4}\n"
+    "training: {global_batch: 32}\n";
+
 const std::string kSmallStudy =
     "model: gpt-tiny\n"
     "cluster: {preset: box, nodes: 2}\n"

@@ -30,4 +30,7 @@ std::vector<std::string> errors_of(const std::string& text,
 /// A small study that reads: lines 1 to 4 are model, cluster, parallel, training.
 extern const std::string kSmallStudy;
 
+/// Three lines of a llama of 4 layers: model, cluster, training.
+extern const std::string kLlamaStudy;
+
 }  // namespace trainyard

@@ -4,30 +4,18 @@
 #include <string>
 #include <vector>
 
-#include "tests/real/layouts.h"
+#include "tests/real/exec/zero_layouts.h"
 #include "tests/real/parity.h"
 
 namespace trainyard {
 
 namespace {
 
-const std::string kSgd =
-    "precision: fp64, dropout: 0.1, optimizer: sgd, clip_norm: 0, lr: {peak: 0.05}, weight_decay: "
-    "0";
-// Clipped, so that a norm that counts something twice or not at all shows in the weights.
-const std::string kAdamW = "precision: fp64, dropout: 0.1, clip_norm: 0.01, lr: {peak: 0.01}";
-
 const std::string kAdamWNoDropout =
     "precision: fp64, dropout: 0, clip_norm: 0.01, lr: {peak: 0.01}";
 
 std::string zero(const std::string& keys) { return "parallel.zero={" + keys + "}"; }
 Sets of(const Sets& layout, const std::string& keys) { return joined(layout, {zero(keys)}); }
-
-const Sets kTwo = {"cluster.ranks=2", "parallel.data=2"};
-const Sets kFour = {"cluster.ranks=4", "parallel.data=4"};
-const Sets kPipeline = {"cluster.ranks=4", "parallel.data=2", "parallel.pipeline=2"};
-const Sets kTensor = {"cluster.ranks=4", "parallel.data=2", "parallel.tensor=2",
-                      "parallel.sequence_parallel=true"};
 
 /// Each is trained by gpt, whose embedding and head are tied, and by t5, whose biases are read in
 /// several layers.
@@ -80,7 +68,7 @@ const Sets kThereAndBack = {"cluster.ranks=4", "parallel.data=2",
 
 TEST_CASE("gathered and sharded parameters train as one device does") {
   for (const std::string family : {"gpt", "t5"}) {
-    for (const std::string& training : {kSgd, kAdamW}) {
+    for (const std::string& training : {kPlainSgd, kClippedAdamW}) {
       const LoopbackRun one = run_loopback(parity_study(family, training), {}, {.steps = 3});
       for (const Sets& layout : kLayouts) {
         CAPTURE(family, training, layout);
@@ -92,27 +80,28 @@ TEST_CASE("gathered and sharded parameters train as one device does") {
 
 TEST_CASE(
     "gathered parameters go with a sharding of one's own, stages as listed, unequal batches") {
-  const LoopbackRun one = run_loopback(parity_study("gpt", kAdamW), {}, {.steps = 3});
+  const LoopbackRun one = run_loopback(parity_study("gpt", kClippedAdamW), {}, {.steps = 3});
   const Sets own = {"cluster.ranks=8", "parallel.data=2", "parallel.tensor={tp0: 2, tp1: 2}",
                     kAtpSharding};
   const Sets unequal = joined(kTwo, {"training.microbatch=[1, 3]"});
   for (const Sets& layout : {own, kThereAndBack, unequal}) {
     for (const std::string keys : {"stage: 2", "stage: 2, reduce: each", "stage: 3"}) {
       CAPTURE(layout, keys);
-      check_same(one, run_loopback(parity_study("gpt", kAdamW), of(layout, keys), {.steps = 3}),
+      check_same(one,
+                 run_loopback(parity_study("gpt", kClippedAdamW), of(layout, keys), {.steps = 3}),
                  kFp64);
     }
   }
 }
 
 TEST_CASE("activations wait on the host while parameters are gathered") {
-  const LoopbackRun one = run_loopback(parity_study("gpt", kSgd), {}, {.steps = 2});
+  const LoopbackRun one = run_loopback(parity_study("gpt", kPlainSgd), {}, {.steps = 2});
   const Sets offloaded = {"recompute=full", "offload={activations: true, horizon: 1}"};
   for (const Sets& layout : {of(kTwo, "stage: 3"), of(kPipeline, "stage: 3")}) {
     CAPTURE(layout);
-    check_same(one,
-               run_loopback(parity_study("gpt", kSgd), joined(layout, offloaded), {.steps = 2}),
-               kFp64);
+    check_same(
+        one, run_loopback(parity_study("gpt", kPlainSgd), joined(layout, offloaded), {.steps = 2}),
+        kFp64);
   }
 }
 
@@ -167,7 +156,7 @@ TEST_CASE("ranks that share sequences divide parameters, too") {
 }
 
 TEST_CASE("gathered parameters go over Gloo as in memory") {
-  const std::string text = parity_study("gpt", kAdamW);
+  const std::string text = parity_study("gpt", kClippedAdamW);
   LoopbackOptions over_gloo;
   over_gloo.steps = 2;
   over_gloo.over_gloo = true;
@@ -181,7 +170,7 @@ TEST_CASE("gathered parameters go over Gloo as in memory") {
 }
 
 TEST_CASE("checkpoints cross between gathered parameters and other layouts") {
-  check_goes_on(parity_study("gpt", kAdamW), of(kFour, "stage: 3"),
+  check_goes_on(parity_study("gpt", kClippedAdamW), of(kFour, "stage: 3"),
                 {of(kTwo, "stage: 2"), of(kFour, "stage: 3, replicate: 2"),
                  of(kFour, "stage: 3, reshard_after_forward: 2"), of(kPipeline, "stage: 3"),
                  joined(kTensor, {"parallel.zero=1"}),

@@ -6,18 +6,12 @@
 #include <vector>
 
 #include "engine/memory/memory.h"
-#include "tests/real/layouts.h"
+#include "tests/real/exec/zero_layouts.h"
 #include "tests/real/parity.h"
 
 namespace trainyard {
 
 namespace {
-
-const std::string kSgd =
-    "precision: fp64, dropout: 0.1, optimizer: sgd, clip_norm: 0, lr: {peak: 0.05}, weight_decay: "
-    "0";
-// Clipped, so that a norm that the host does not know, or knows too late, shows in the weights.
-const std::string kAdamW = "precision: fp64, dropout: 0.1, clip_norm: 0.01, lr: {peak: 0.01}";
 
 /// Several buckets to a rank, which take turns in the slots.
 const std::string kBuckets = "training.bucket_elements=4000";
@@ -30,11 +24,6 @@ Sets of(const Sets& layout, const std::string& keys) {
 }
 
 const Sets kOne = {};
-const Sets kTwo = {"cluster.ranks=2", "parallel.data=2"};
-const Sets kFour = {"cluster.ranks=4", "parallel.data=4"};
-const Sets kPipeline = {"cluster.ranks=4", "parallel.data=2", "parallel.pipeline=2"};
-const Sets kTensor = {"cluster.ranks=4", "parallel.data=2", "parallel.tensor=2",
-                      "parallel.sequence_parallel=true"};
 
 /// Each is trained by gpt, whose embedding and head are tied, and by t5.
 const std::vector<Sets> kLayouts = {
@@ -81,7 +70,7 @@ bool updates_on_host(const Program& program) {
 
 TEST_CASE("state on the host trains as one device does") {
   for (const std::string family : {"gpt", "t5"}) {
-    for (const std::string& training : {kSgd, kAdamW}) {
+    for (const std::string& training : {kPlainSgd, kClippedAdamW}) {
       const LoopbackRun one = run(parity_study(family, training), {});
       for (const Sets& layout : kLayouts) {
         CAPTURE(family, training, layout);
@@ -138,20 +127,20 @@ TEST_CASE("weights in 8 bits, and ranks that share sequences, go with state on t
 }
 
 TEST_CASE("state on the host goes with a sharding of one's own, and replicas of pipeline ranks") {
-  const LoopbackRun one = run(parity_study("gpt", kAdamW), {});
+  const LoopbackRun one = run(parity_study("gpt", kClippedAdamW), {});
   const Sets own = {"cluster.ranks=8", "parallel.data=2", "parallel.tensor={tp0: 2, tp1: 2}",
                     kAtpSharding};
   for (const std::string keys : {"stage: 1", "stage: 3"}) {
     CAPTURE(keys);
-    check_same(one, run(parity_study("gpt", kAdamW), of(own, keys)), kFp64);
+    check_same(one, run(parity_study("gpt", kClippedAdamW), of(own, keys)), kFp64);
   }
   const Sets replicas = {"cluster.ranks=4", "partition={replicas: [1, 3]}",
                          "training.microbatch=4"};
-  check_same(one, run(parity_study("gpt", kAdamW), of(replicas, "stage: 1")), kFp64);
+  check_same(one, run(parity_study("gpt", kClippedAdamW), of(replicas, "stage: 1")), kFp64);
 }
 
 TEST_CASE("state on the host goes over Gloo as in memory") {
-  const std::string text = parity_study("gpt", kAdamW);
+  const std::string text = parity_study("gpt", kClippedAdamW);
   LoopbackOptions over_gloo;
   over_gloo.steps = 2;
   over_gloo.over_gloo = true;
@@ -163,7 +152,7 @@ TEST_CASE("state on the host goes over Gloo as in memory") {
 }
 
 TEST_CASE("checkpoints cross between state on the host and on the device") {
-  check_goes_on(parity_study("gpt", kAdamW), of(kFour, "stage: 2"),
+  check_goes_on(parity_study("gpt", kClippedAdamW), of(kFour, "stage: 2"),
                 {joined(kFour, {"parallel.zero=1"}), joined(kTwo, {"parallel.zero=3"}),
                  of(kPipeline, "stage: 3"), joined(kTensor, {"parallel.zero=1"}),
                  joined(kTwo, {"parallel.zero={stage: 1, by: parameter}"}), of(kOne, "stage: 1")});
