@@ -36,7 +36,8 @@ class CudaDevice final : public Device {
                  make_stream(index, StreamId::kDp),    make_stream(index, StreamId::kNorm),
                  make_stream(index, StreamId::kFwdIn), make_stream(index, StreamId::kBwdIn),
                  make_stream(index, StreamId::kD2h),   make_stream(index, StreamId::kH2d),
-                 make_stream(index, StreamId::kHost)} {
+                 make_stream(index, StreamId::kHost)},
+        beside_main_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, where_.index())) {
     c10::cuda::set_device(where_.index());
     // Memory is taken from the main stream's share and given back to it: a `free` of the Program is
     // on main.
@@ -95,6 +96,11 @@ class CudaDevice final : public Device {
     return {start, start, begin_ + elapsed(2 * launch + 2)};
   }
 
+  at::Tensor empty_beside_main(c10::IntArrayRef shape, const at::TensorOptions& options) override {
+    const c10::cuda::CUDAStreamGuard guard(beside_main_);
+    return at::empty(shape, options);
+  }
+
   at::Tensor host_number() override {
     return at::zeros({}, at::TensorOptions(at::kDouble).pinned_memory(true));
   }
@@ -126,6 +132,7 @@ class CudaDevice final : public Device {
 
   at::Device where_;
   IndexedArray<StreamId, CUDAStream, kNumStreams> streams_;
+  CUDAStream beside_main_;  // nothing is launched on it: the allocator's share of its name
   Numbered<CUDAEvent> events_;
   std::vector<CUDAEvent> times_;  // of the step's begin, then of begin and end of each launch
   Seconds begin_ = 0;

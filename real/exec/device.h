@@ -45,6 +45,13 @@ class Device {
   /// Span of the step's i-th launch, after end_step() of a timed step.
   virtual TimeSpan span(std::size_t launch) const = 0;
 
+  /// Storage that another stream than main may write first. What kernels of main have taken and
+  /// given back for themselves is never in it, since they may still be running: only what the
+  /// Program frees, and for that issue_order() lets the writer wait.
+  virtual at::Tensor empty_beside_main(c10::IntArrayRef shape, const at::TensorOptions& options) {
+    return at::empty(shape, options);
+  }
+
   /// A number on the host, fp64, 0-dim: a copy to it from the device does not keep the host
   /// waiting; it is there after end_step().
   virtual at::Tensor host_number() = 0;

@@ -45,7 +45,7 @@ RankExecutor::RankExecutor(const RankPlan& plan, Device& device, const Study& st
       global_batch_(study.training.global_batch),
       samples_before_(samples_before(study, pipeline_rank(plan.program(), plan.rank()),
                                      replica_at(plan.program(), plan.at()))),
-      values_(plan.program(), plan.at(), device.where()),
+      values_(plan.program(), plan.at(), device),
       loss_(device.host_number()),
       norm_sq_(device.host_number()),
       norm_of_all_(device.host_number()) {
@@ -282,7 +282,7 @@ void RankExecutor::move_data(const OpPlan& plan, const IssuedOp& issued) {
   for (std::size_t i = 0; i < op.writes.size(); ++i) {
     const Microbatch mb = microbatch_of(op.writes[i], issued);
     at::Tensor out = values_.prepare(op.writes[i].value, mb);
-    if (!out.defined()) {
+    if (!out.defined()) {  // on main
       out = at::empty(plan.write_shapes[i],
                       at::TensorOptions(plan.write_types[i]).device(device_.where()));
       values_.adopt(op.writes[i].value, mb, out);

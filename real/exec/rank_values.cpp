@@ -12,16 +12,29 @@ std::vector<std::int64_t> shape_of(const Value& value) {
   return shape;
 }
 
-RankValues::RankValues(const Program& program, const Coordinate& at, at::Device device)
+RankValues::RankValues(const Program& program, const Coordinate& at, Device& device)
     : program_(program),
       at_(at),
       device_(device),
+      beside_main_(program.values.size(), false),
       lies_in_(program.values.size()),
       instances_(program.values.size()),
       pools_(program.pools.size()) {
   for (const ValueId id : program.values.keys()) {
     roots_.push_back(storage_root(program, id));
     if (roots_.back() != id) lies_in_[roots_.back()].push_back(id);
+  }
+  for (const Segment& segment : program.segments) {
+    for (const ProgramOp& op : segment.ops) {
+      if (op.stream == StreamId::kMain) continue;
+      for (const Operand& out : op.writes) {
+        const ValueId root = roots_[out.value];
+        const bool in_place = std::any_of(op.reads.begin(), op.reads.end(), [&](const Operand& in) {
+          return roots_[in.value] == root;
+        });
+        if (!in_place) beside_main_[root] = true;
+      }
+    }
   }
 }
 
@@ -53,7 +66,7 @@ at::Tensor RankValues::prepare(ValueId id, Microbatch mb) {
     one.tensor = view_of(id, mb);
     return one.tensor;
   }
-  if (value.pool != kNoIndex) return allocate(id, mb);
+  if (value.pool != kNoIndex || beside_main_[id]) return allocate(id, mb);
   return {};
 }
 
@@ -87,7 +100,10 @@ at::Tensor RankValues::allocate(ValueId id, Microbatch mb) {
   const Value& value = program_.values[id];
   Instance& one = instance(id, mb);
   if (value.pool == kNoIndex) {
-    one.tensor = at::empty(shape_of(value), options_of(value));
+    const bool apart = beside_main_[id] && value.space == Space::kDevice;
+    const std::vector<std::int64_t> shape = shape_of(value);
+    one.tensor = apart ? device_.empty_beside_main(shape, options_of(value))
+                       : at::empty(shape, options_of(value));
     if (is_counted(value.space)) live_bytes_ += size_in_bytes(value);
     return one.tensor;
   }

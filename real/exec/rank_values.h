@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/program/program.h"
+#include "real/exec/device.h"
 #include "real/kernels/kernel.h"
 #include "real/parameters/rank_coordinates.h"
 #include "real/torch.h"
@@ -18,7 +19,7 @@ std::vector<std::int64_t> shape_of(const Value& value);
 
 class RankValues {
  public:
-  RankValues(const Program& program, const Coordinate& at, at::Device device);
+  RankValues(const Program& program, const Coordinate& at, Device& device);
 
   /// Allocates the pools that any of `written`, what the rank's list writes, is given a slot of; a
   /// slot is as large as the largest of them. Not within a step: what a slot lies in may have been
@@ -27,7 +28,7 @@ class RankValues {
   /// The tensor of a value that has been written; `mb` where it is of a microbatch.
   at::Tensor& tensor(ValueId value, Microbatch mb);
   /// The storage that `value` is about to be written into, undefined where the kernel brings its
-  /// own: slots of pools and aliases have theirs.
+  /// own: slots of pools, aliases and what other streams than main write have theirs.
   at::Tensor prepare(ValueId value, Microbatch mb);
   void adopt(ValueId value, Microbatch mb, at::Tensor tensor);
   /// Gives back the storage of the value and of all that lie in it.
@@ -37,8 +38,7 @@ class RankValues {
   /// the device is another, so that copies run beside the host.
   at::TensorOptions options_of(const Value& value) const {
     const at::TensorOptions type(to_torch(value.dtype));
-    return value.space == Space::kHost ? type.pinned_memory(!device_.is_cpu())
-                                       : type.device(device_);
+    return value.space == Space::kHost ? type.pinned_memory(!on_cpu()) : type.device(where());
   }
 
   ValueId root(ValueId value) const { return roots_[value]; }
@@ -53,12 +53,14 @@ class RankValues {
   };
   Instance& instance(ValueId value, Microbatch mb);
   at::TensorOptions options(at::ScalarType type) const {
-    return at::TensorOptions(type).device(device_);
+    return at::TensorOptions(type).device(where());
   }
   /// Whether live_bytes() counts it.
-  bool is_counted(Space space) const { return space == Space::kDevice || device_.is_cpu(); }
+  bool is_counted(Space space) const { return space == Space::kDevice || on_cpu(); }
+  at::Device where() const { return device_.where(); }
+  bool on_cpu() const { return where().is_cpu(); }
   at::TensorOptions host_options(at::ScalarType type) const {
-    return at::TensorOptions(type).pinned_memory(!device_.is_cpu());
+    return at::TensorOptions(type).pinned_memory(!on_cpu());
   }
   at::Tensor allocate(ValueId value, Microbatch mb);
   at::Tensor view_of(ValueId value, Microbatch mb);
@@ -71,8 +73,9 @@ class RankValues {
 
   const Program& program_;
   Coordinate at_;
-  at::Device device_;
+  Device& device_;
   Indexed<ValueId, ValueId> roots_;
+  Indexed<ValueId, bool> beside_main_;  // of roots: another stream than main may write first
   Indexed<ValueId, std::vector<ValueId>> lies_in_;  // of roots: values whose storage it is
   Indexed<ValueId, Numbered<Instance>> instances_;  // [microbatch], or one
   Indexed<PoolId, PoolStorage> pools_;

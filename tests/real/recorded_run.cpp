@@ -56,6 +56,12 @@ class RecordingDevice final : public Device {
     device_->end_step(while_waiting);
   }
   TimeSpan span(std::size_t launch) const override { return device_->span(launch); }
+  at::Tensor empty_beside_main(c10::IntArrayRef shape, const at::TensorOptions& options) override {
+    at::Tensor out = device_->empty_beside_main(shape, options);
+    const auto begin = reinterpret_cast<std::uintptr_t>(out.const_data_ptr());
+    out_.beside_main.emplace_back(begin, begin + out.nbytes());
+    return out;
+  }
   at::Tensor host_number() override { return device_->host_number(); }
 
  private:

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/program/program.h"
@@ -37,6 +38,8 @@ struct TransportCall {
 struct RecordedRank {
   std::vector<StreamCall> streams;
   std::vector<MemoryAccess> memory;
+  /// Bytes [begin, end) that were asked of the device's share for other streams than main.
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> beside_main;
   std::map<std::string, std::vector<TransportCall>> calls;  // by communicator: "tp.1.0.2"
 };
 

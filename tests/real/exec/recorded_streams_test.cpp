@@ -291,6 +291,37 @@ TEST_CASE("what a rank asks of its streams and communicators is what the Program
   }
 }
 
+TEST_CASE("what a transfer or collective makes lies where kernels of main take no scratch memory") {
+  // A kernel's scratch memory is given back while the kernel may still run on a GPU, and is no
+  // value of the Program that an event stands for.
+  std::size_t made = 0;
+  for (const auto& sets : kLayouts) {
+    CAPTURE(sets);
+    const RecordedRun run = run_recorded(kStudy, sets);
+    const Program& program = run.program;
+    for (std::size_t r = 0; r < run.ranks.size(); ++r) {
+      const RecordedRank& rank = run.ranks[r];
+      const RankClass& list = program.body[list_of(program, static_cast<std::int64_t>(r))];
+      const std::vector<Issued> ops = issued_ops(program, list);
+      for (const MemoryAccess& access : rank.memory) {
+        const ProgramOp& op = *ops[access.launch].op;
+        if (!access.writes || op.stream == StreamId::kMain || !is_communication(op.kind)) continue;
+        const ValueId root = storage_root(program, op.writes[0].value);
+        const Value& value = program.values[root];
+        CAPTURE(value.name);
+        // A slot has an order of its own; what is there already was ordered when it was made.
+        if (value.pool != kNoIndex || value.scope == Scope::kPersistent) continue;
+        if (!op.reads.empty() && storage_root(program, op.reads[0].value) == root) continue;
+        CHECK(std::any_of(rank.beside_main.begin(), rank.beside_main.end(), [&](const auto& range) {
+          return range.first <= access.begin && access.end <= range.second;
+        }));
+        ++made;
+      }
+    }
+  }
+  CHECK(made > 0);
+}
+
 TEST_CASE("the check for races finds what an event kept apart") {
   // The same record without its waits: communication no longer follows the kernels that it reads
   // from.
