@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <span>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/program/rank_places.h"
+#include "real/exec/draw_weights.h"
 #include "real/exec/move_tensors.h"
 #include "real/kernels/clip_factor.h"
-#include "real/parameters/initial_values.h"
 #include "real/parameters/rank_coordinates.h"
 
 namespace trainyard {
@@ -20,16 +19,6 @@ namespace {
 
 Seconds now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-/// Copies those of `values`, elements of a bucket from `begin` on, that lie in [from, to) of it,
-/// all of which `part` holds.
-void copy_range(const at::Tensor& values, std::int64_t begin, const at::Tensor& part,
-                std::int64_t from, std::int64_t to) {
-  const std::int64_t first = std::max(begin, from);
-  const std::int64_t last = std::min(begin + values.numel(), to);
-  if (first >= last) return;
-  part.narrow(0, first - from, last - first).copy_(values.narrow(0, first - begin, last - first));
 }
 
 Microbatch microbatch_of(const Operand& operand, const IssuedOp& issued) {
@@ -71,8 +60,6 @@ RankExecutor::~RankExecutor() {
 
 void RankExecutor::initialise(const Study& study) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  constexpr std::int64_t kStagedElements = 1 << 20;  // drawn on the host, then copied at once
-  std::vector<float> staged;
   std::vector<ValueId> written;
   for (const IssuedOp& issued : plan_.order().ops) {
     for (const Operand& operand : plan_of(issued).op->writes) written.push_back(operand.value);
@@ -102,31 +89,12 @@ void RankExecutor::initialise(const Study& study) {
       values_.adopt(id, 0, at::zeros({num_elements(value.dims)}, values_.options_of(value)));
       return values_.tensor(id, 0);
     };
-    at::Tensor weights = make(bucket.parameter);
-    at::Tensor master = bucket.master != kNoIndex ? make(bucket.master) : at::Tensor{};
+    const at::Tensor weights = make(bucket.parameter);
+    const at::Tensor master = bucket.master != kNoIndex ? make(bucket.master) : at::Tensor{};
     for (const ValueId state : {bucket.first_moment, bucket.second_moment}) {
       if (state != kNoIndex) make(state);
     }
-    for (const WeightPiece& piece : bucket.pieces) {
-      const PhiloxKey key = philox_key("weight", piece.weight, study.training.seed);
-      const std::int64_t rows_at_once = std::max<std::int64_t>(1, kStagedElements / piece.columns);
-      for (std::int64_t r = 0; r < piece.rows; r += rows_at_once) {
-        const std::int64_t rows = std::min(rows_at_once, piece.rows - r);
-        const std::int64_t size = rows * piece.columns;
-        staged.resize(static_cast<std::size_t>(size));
-        const std::span all(staged);
-        for (std::int64_t k = 0; k < rows; ++k) {
-          fill_initial_row(piece, key, r + k,
-                           all.subspan(static_cast<std::size_t>(k * piece.columns),
-                                       static_cast<std::size_t>(piece.columns)));
-        }
-        const at::Tensor values =
-            at::from_blob(staged.data(), {size}, at::TensorOptions(at::kFloat));
-        const std::int64_t begin = piece.offset + r * piece.columns;
-        copy_range(values, begin, weights, bucket.held_begin, bucket.held_end);
-        if (master.defined()) copy_range(values, begin, master, bucket.own_begin, bucket.own_end);
-      }
-    }
+    draw_weights(bucket, study.training.seed, weights, master);
   }
 }
 

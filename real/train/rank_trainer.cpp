@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "real/exec/thread_ranges.h"
 
 namespace trainyard {
 
@@ -44,8 +45,11 @@ void RankTrainer::load_as(at::Tensor& out, const Fill& fill) {
   const std::int64_t samples = out.size(0);
   const std::int64_t each = out.numel() / samples;
   const auto fill_all = [&](std::span<Number> values) {
-    for (std::int64_t i = 0; i < samples; ++i)
-      fill(i, values.subspan(static_cast<std::size_t>(i * each), static_cast<std::size_t>(each)));
+    constexpr std::int64_t kLeastNumbers = 1 << 14;  // of a thread
+    for_thread_ranges(samples, kLeastNumbers / each, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        fill(i, values.subspan(static_cast<std::size_t>(i * each), static_cast<std::size_t>(each)));
+    });
   };
   const auto type = at::TensorOptions(c10::CppTypeToScalarType<Number>::value);
   const auto size = static_cast<std::size_t>(out.numel());
