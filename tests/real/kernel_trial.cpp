@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/graph/op_table.h"
 #include "real/kernels/kernel.h"
+#include "tests/real/test_device.h"
 #include "tests/real/torch_ops.h"
 #include "tests/support/random_graph.h"
 
@@ -123,7 +124,7 @@ class Trial {
   /// Against the larger of 1 and the number itself.
   void compare(const at::Tensor& ours, const at::Tensor& theirs) {
     check(ours.sizes() == theirs.sizes(), "a kernel's result has the Program's extents");
-    const at::Tensor apart = at::abs(ours - theirs) / at::clamp_min(at::abs(theirs), 1);
+    const at::Tensor apart = at::abs(ours.cpu() - theirs) / at::clamp_min(at::abs(theirs), 1);
     const double most = at::max(apart).item<double>();
     worst_ = std::isnan(most) ? INFINITY : std::max(worst_, most);
   }
@@ -132,14 +133,16 @@ class Trial {
     KernelCall k;
     k.attrs = &attrs_;
     k.state = &state_;
-    k.reads = std::move(reads);
+    k.device = test_device();
+    k.immediate = !tests_on_gpu();
+    for (const at::Tensor& read : reads) k.reads.push_back(read.to(test_device()));
     if (is_mean_loss(op_.kind)) k.loss_divisor = static_cast<double>(k.reads[0].numel());
     return k;
   }
   /// In storage that is there already, or not.
   void will_write(KernelCall& k, const Extents& shape) {
     const bool given = std::bernoulli_distribution(0.5)(random_);
-    k.writes.push_back(given ? numbers(shape) : at::Tensor{});
+    k.writes.push_back(given ? numbers(shape).to(test_device()) : at::Tensor{});
     k.write_shapes.push_back(shape);
     k.write_types.push_back(at::kDouble);
   }
@@ -200,7 +203,7 @@ class Trial {
     for (const std::size_t i : back.written) will_write(k, extents(op_.inputs[i]));
     for (const std::size_t i : back.accumulated) {
       before.push_back(numbers(extents(op_.inputs[i])));
-      k.accumulates.push_back(before.back().clone());
+      k.accumulates.push_back(before.back().clone().to(test_device()));
     }
     run_kernel(back.part, k);
     for (std::size_t w = 0; w < back.written.size(); ++w)

@@ -16,6 +16,7 @@
 #include "real/parameters/initial_values.h"
 #include "real/train/rank_trainer.h"
 #include "tests/real/meeting.h"
+#include "tests/real/test_device.h"
 
 namespace trainyard {
 
@@ -97,10 +98,10 @@ std::unique_ptr<Device> make_device(const LoopbackOptions& options, std::int64_t
   std::unique_ptr<Device> device;
   if (options.gpu) {
     device = make_cuda_device(0);
-  } else if (options.deferred) {
+  } else if (options.deferred && !tests_on_gpu()) {
     device = std::make_unique<DeferredDevice>();
   } else {
-    device = std::make_unique<HostDevice>();
+    device = make_test_device();
   }
   return options.device ? options.device(rank, std::move(device)) : std::move(device);
 }
@@ -148,6 +149,7 @@ void train(SharedRun& shared, RankTrainer& trainer, std::int64_t rank) {
     if (trainer.steps_done() == 0 && !options.watch_ops) {  // what the hook allocates is no op's
       const double unscale = 1.0 / trainer.loss_scale().value();
       executor.hooks().gradient = [&, unscale](const BucketState& bucket, const at::Tensor& part) {
+        finish_test_device();
         const std::lock_guard lock(shared.mutex);
         collect(bucket, part, unscale, run.gradients);
       };
@@ -184,7 +186,7 @@ void run_rank(SharedRun& shared, std::int64_t rank) {
   try {
     device = make_device(options, rank);
     store = shared.meeting.connect();
-    transport = shared.meeting.transport(store.get(), rank);
+    transport = test_transport(shared.meeting.transport(store.get(), rank));
     if (options.transport) transport = options.transport(rank, std::move(transport));
     const std::int64_t before = live_cpu_bytes();
     RankTrainer& trainer = started.emplace(shared.run.program, prepared.model, prepared.study,
@@ -206,7 +208,9 @@ void run_rank(SharedRun& shared, std::int64_t rank) {
 
 LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>& sets,
                          const LoopbackOptions& options) {
-  const Prepared prepared = prepare_text(yaml, sets);
+  std::vector<std::string> all_sets = sets;
+  if (tests_on_gpu()) all_sets.emplace_back("training.kernels=cuda");
+  const Prepared prepared = prepare_text(yaml, all_sets);
 
   if (options.watch_memory || options.watch_ops) count_cpu_allocations();
   LoopbackRun run;

@@ -5,6 +5,7 @@
 
 #include "real/exec/rank_executor.h"
 #include "tests/real/exec/as_one_device.h"
+#include "tests/real/test_device.h"
 
 namespace trainyard {
 
@@ -64,7 +65,8 @@ TEST_CASE("batch norms keep running averages, one microbatch after the other") {
       if (op.kind != OpKind::kConv2d || op.part != OpPart::kForward ||
           program.modules[op.module] != "stem.conv")
         return;
-      const at::Tensor seen = made.contiguous();  // [2, 64, 16, 16]
+      finish_test_device();
+      const at::Tensor seen = made.contiguous().cpu();  // [2, 64, 16, 16]
       const double* x = seen.const_data_ptr<double>();
       constexpr int kPixels = 256, kElements = 2 * kPixels;
       for (std::size_t channel = 0; channel < 64; ++channel) {
