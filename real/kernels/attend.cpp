@@ -43,6 +43,15 @@ AttentionMethod method_for(const at::Tensor& q, bool has_mask, bool immediate) {
   return AttentionMethod::kCudaEfficient;
 }
 
+AttentionMethod method_for_whole(const Projections& in, bool has_mask, bool immediate) {
+  constexpr std::int64_t kWidestHead = 128;  // of cuDNN's backward on every such device
+  constexpr int kHopper = 90;
+  const AttentionMethod method = method_for(in.q, has_mask, immediate);
+  const bool suits = method == AttentionMethod::kCudaFlash && in.q.size(3) <= kWidestHead &&
+                     in.q.size(2) == in.k.size(2) && cuda_capability(in.q.device()) >= kHopper;
+  return suits ? AttentionMethod::kCudnn : method;
+}
+
 Attended attend(AttentionMethod method, const Projections& in,
                 const std::optional<at::Tensor>& mask, const OpAttrs& attrs,
                 at::ScalarType lse_type) {
@@ -58,6 +67,12 @@ Attended attend(AttentionMethod method, const Projections& in,
           at::_scaled_dot_product_flash_attention(q, k, v, /*dropout_p=*/0.0, attrs.causal,
                                                   /*return_debug_mask=*/false, double{attrs.scale});
       return {std::get<0>(result), std::get<1>(result)};
+    }
+    case AttentionMethod::kCudnn: {
+      const auto result = at::_scaled_dot_product_cudnn_attention(
+          q, k, v, /*attn_bias=*/std::nullopt, /*compute_log_sumexp=*/true, /*dropout_p=*/0.0,
+          attrs.causal, /*return_debug_mask=*/false, double{attrs.scale});
+      return {std::get<0>(result), std::get<1>(result).view({q.size(0), q.size(1), q.size(2)})};
     }
     case AttentionMethod::kCudaEfficient: {
       const auto result = at::_scaled_dot_product_efficient_attention(
@@ -94,6 +109,14 @@ Gradients attend_backward(AttentionMethod method, const at::Tensor& grad, const 
       auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_backward(
           grad, q, k, v, saved.out, saved.lse, same_lengths, same_lengths, q.size(2), k.size(2),
           /*dropout_p=*/0.0, attrs.causal, no_seed, no_seed, double{attrs.scale});
+      return {dq, dk, dv};
+    }
+    case AttentionMethod::kCudnn: {
+      const at::Tensor none;  // no bias, and sequences of one length
+      const at::Tensor no_seed = at::empty({}, q.options().dtype(at::kLong));
+      auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
+          grad, q, k, v, saved.out, saved.lse.unsqueeze(-1), no_seed, no_seed, none, none, none,
+          q.size(2), k.size(2), /*dropout_p=*/0.0, attrs.causal, double{attrs.scale});
       return {dq, dk, dv};
     }
     case AttentionMethod::kCudaEfficient: {

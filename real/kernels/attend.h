@@ -17,12 +17,16 @@ struct Projections {
 enum class AttentionMethod : std::uint8_t {
   kCpuFlash,
   kCudaFlash,      // 16-bit types, no mask, compute capability 8.0
+  kCudnn,          // the same, from 9.0 on, where a whole sequence attends to itself or another
   kCudaEfficient,  // fp32 too, masks, any capability
   kPlain  // whole scores for the length of the op: fp64 on a GPU, and heads that the others refuse;
           // of LibTorch's general operators, so that it runs on any device
 };
 
 AttentionMethod method_for(const at::Tensor& q, bool has_mask, bool immediate);
+/// The same where no other keys are attended to in another call: cuDNN's kernels take 0.5 to 0.7 of
+/// the time on an H100 (calibrate/measured/attention.csv).
+AttentionMethod method_for_whole(const Projections& in, bool has_mask, bool immediate);
 
 struct Attended {
   at::Tensor out;  // [B, N, Sq, H]

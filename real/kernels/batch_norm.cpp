@@ -47,7 +47,6 @@ void add_averages(KernelCall& call, const at::Tensor& mean, const at::Tensor& rs
 
 void batch_norm(KernelCall& call) {  // reads x, w, b
   const at::Tensor& x = call.read(0);
-  at::Tensor y = call.out(0);
   at::Tensor statistics = call.out(1);
   const std::int64_t groups = statistics.size(0), samples = x.size(0) / groups;
   const at::ScalarType type = statistics.scalar_type();
@@ -56,7 +55,10 @@ void batch_norm(KernelCall& call) {  // reads x, w, b
     auto [normal, mean, rstd] =
         at::native_batch_norm(x.narrow(0, group * samples, samples), w, b, {}, {},
                               /*training=*/true, 0, call.attrs->eps);
-    y.narrow(0, group * samples, samples).copy_(normal);
+    if (groups > 1)
+      call.out(0).narrow(0, group * samples, samples).copy_(normal);
+    else
+      call.set(0, std::move(normal));
     statistics[group].select(0, 0).copy_(mean);
     statistics[group].select(0, 1).copy_(rstd);
   }
@@ -69,14 +71,16 @@ void batch_norm_b(KernelCall& call) {  // reads dy, x, w, statistics
   const std::int64_t groups = statistics.size(0), samples = x.size(0) / groups;
   const at::Tensor w = call.read(2).to(statistics.scalar_type());
   const bool wants_dx = !call.writes.empty();
-  at::Tensor dx = wants_dx ? call.out(0) : at::Tensor{};
   for (std::int64_t group = 0; group < groups; ++group) {
     const std::int64_t first = group * samples;
-    const auto [of_x, dw, db] = at::native_batch_norm_backward(
+    auto [dx, dw, db] = at::native_batch_norm_backward(
         dy.narrow(0, first, samples), x.narrow(0, first, samples), w, {}, {},
         statistics[group].select(0, 0), statistics[group].select(0, 1), /*train=*/true,
         call.attrs->eps, {wants_dx, true, true});
-    if (wants_dx) dx.narrow(0, first, samples).copy_(of_x);
+    if (wants_dx && groups > 1)
+      call.out(0).narrow(0, first, samples).copy_(dx);
+    else if (wants_dx)
+      call.set(0, std::move(dx));
     call.accumulates[0].add_(dw);
     call.accumulates[1].add_(db);
   }

@@ -47,6 +47,13 @@ void embedding_dw(KernelCall& call) {
       index =
           at::where(outside, at::remainder(call.read(1).reshape({-1}), gradient.size(0)), index);
     }
+    // Many rows of dy for each of few: a product adds them up, where an indexed sum takes turns.
+    constexpr std::int64_t kFewRows = 1024;
+    if (gradient.size(0) <= kFewRows) {
+      const at::Tensor rows = at::arange(gradient.size(0), index.options());
+      gradient.addmm_(rows.unsqueeze(1).eq(index).to(dy.scalar_type()), dy);
+      return;
+    }
     gradient.index_put_({index}, dy, /*accumulate=*/true);
     return;
   }

@@ -84,7 +84,7 @@ void flash_attention(KernelCall& call) {
   }
   const std::optional<at::Tensor> mask =
       additive_mask(call, call.attrs->packed ? 1 : 2, in.q, in.k);
-  const AttentionMethod method = method_for(in.q, mask.has_value(), call.immediate);
+  const AttentionMethod method = method_for_whole(in, mask.has_value(), call.immediate);
   const Attended attended = attend(method, in, mask, *call.attrs, call.write_types[1]);
   call.set(0, by_token(attended.out));
   call.set(1, attended.lse.to(call.write_types[1]));
@@ -107,7 +107,7 @@ void flash_attention_dx(KernelCall& call) {
   const std::optional<at::Tensor> mask = additive_mask(call, next, in.q, in.k);
   if (attrs.has_mask) ++next;
   const Attended saved = {by_head(call.read(next), attrs.heads), call.read(next + 1)};
-  const AttentionMethod method = method_for(in.q, mask.has_value(), call.immediate);
+  const AttentionMethod method = method_for_whole(in, mask.has_value(), call.immediate);
   const Gradients gradients =
       attend_backward(method, by_head(call.read(0), attrs.heads), in, saved, mask, attrs);
   const std::int64_t width = std::int64_t{attrs.heads} * attrs.head_dim;

@@ -1,11 +1,14 @@
-// Products in 8 bits, emulated: operands are cast to fp32, multiplied there, and scaled. So their
-// numbers are those of FP8 on whatever device, and their times are not. A scale is what a copy's
-// numbers are to be multiplied by; one that is 0 has not been found yet and stands for 1.
+// Products in 8 bits: by a GPU's own kernel where it has one, of scales for whole tensors or for
+// rows and columns. Else emulated: operands are cast to fp32, multiplied there, and scaled, so that
+// the numbers are those of FP8 and the times are not. A scale is what a copy's numbers are to be
+// multiplied by; one that is 0 has not been found yet and stands for 1.
 #include "real/kernels/fp8.h"
 
 #include <cmath>
+#include <optional>
 
 #include "engine/base/error.h"
+#include "real/cuda/cuda.h"
 
 namespace trainyard {
 
@@ -102,11 +105,60 @@ Operand2d right(const KernelCall& call) {
   return operand(call.read(1), call.read(call.reads.size() - 1));
 }
 
+/// A factor of a product [M, K] x [K, N] as a GPU's kernel takes it.
+struct Factor {
+  at::Tensor values;  // the left one by rows, the right one by columns
+  at::Tensor scale;   // of all, or [M, 1], or [1, N]
+};
+
+/// a [M, K] x b [K, N], given as copies with their scales as views of the same shape; nullopt: this
+/// device has no kernel for these types, extents (whole vectors of 16) or scales (of blocks).
+std::optional<at::Tensor> product_on_gpu(const Factor& a, const Factor& b, at::ScalarType type,
+                                         bool forward) {
+  constexpr int kAda = 89;  // the first with products in 8 bits
+  constexpr std::int64_t kVector = 16;
+  const std::int64_t m = a.values.size(0), k = a.values.size(1), n = b.values.size(1);
+  if (!a.values.is_cuda() || cuda_capability(a.values.device()) < kAda) return std::nullopt;
+  if (k % kVector != 0 || n % kVector != 0) return std::nullopt;
+  if (a.values.scalar_type() == at::kFloat8_e5m2 && b.values.scalar_type() == at::kFloat8_e5m2)
+    return std::nullopt;
+  const bool whole = a.scale.dim() == 1 && b.scale.dim() == 1;
+  const bool by_rows =
+      a.scale.dim() == 2 && b.scale.dim() == 2 && a.scale.scalar_type() == at::kFloat &&
+      a.scale.sizes() == at::IntArrayRef({m, 1}) && b.scale.sizes() == at::IntArrayRef({1, n});
+  if (!whole && !by_rows) return std::nullopt;
+  // The kernel for rows and columns writes bf16 alone.
+  const at::ScalarType written = by_rows ? at::kBFloat16 : type;
+  const auto scale = [&](const at::Tensor& s) {
+    return whole ? known(s).to(at::kFloat).view({}) : s.contiguous();
+  };
+  // Sums in fewer bits, as frameworks take them forward and not backward.
+  return at::_scaled_mm(a.values.contiguous(), b.values.t().contiguous().t(), scale(a.scale),
+                        scale(b.scale), /*bias=*/{}, /*scale_result=*/{}, written,
+                        /*use_fast_accum=*/forward);
+}
+
+Factor factor(const at::Tensor& copy, const at::Tensor& scale) { return {rows_of(copy), scale}; }
+Factor turned(const Factor& f) {
+  return {f.values.t(), f.scale.dim() == 2 ? f.scale.t() : f.scale};
+}
+Factor left_factor(const KernelCall& call) {
+  return factor(call.read(0), call.read(call.reads.size() - 2));
+}
+Factor right_factor(const KernelCall& call) {
+  return factor(call.read(1), call.read(call.reads.size() - 1));
+}
+
 }  // namespace
 
 bool is_fp8_product(const KernelCall& call) { return is_8_bit(call.read(0).scalar_type()); }
 
 void fp8_linear(KernelCall& call) {
+  if (auto y = product_on_gpu(left_factor(call), turned(right_factor(call)), call.write_types[0],
+                              /*forward=*/true)) {
+    if (call.attrs->has_bias) y->add_(call.read(2));
+    return call.set(0, std::move(*y));
+  }
   const Operand2d x = left(call), w = right(call);
   at::Tensor y = product(x.values, w.values.t(), x, w);
   if (call.attrs->has_bias) y.add_(call.read(2));
@@ -114,11 +166,19 @@ void fp8_linear(KernelCall& call) {
 }
 
 void fp8_linear_dx(KernelCall& call) {
+  if (auto dx = product_on_gpu(left_factor(call), right_factor(call), call.write_types[0],
+                               /*forward=*/false))
+    return call.set(0, std::move(*dx));
   const Operand2d dy = left(call), w = right(call);
   call.out(0).copy_(product(dy.values, w.values, dy, w).view(call.out(0).sizes()));
 }
 
 void fp8_linear_dw(KernelCall& call) {
+  const at::ScalarType sum =
+      call.accumulates.empty() ? call.write_types[0] : call.accumulates[0].scalar_type();
+  if (const auto dw = product_on_gpu(turned(left_factor(call)), right_factor(call), sum,
+                                     /*forward=*/false))
+    return call.give(*dw);
   const Operand2d dy = left(call), x = right(call);
   call.give(product(dy.values.t(), x.values, dy, x));
 }

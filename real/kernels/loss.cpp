@@ -27,6 +27,16 @@ at::Tensor masked_logits(const KernelCall& call, at::ScalarType type) {
   return x;
 }
 
+/// A GPU's kernel makes fp32 of fp16 as it normalises; of bf16 LibTorch has none that does.
+bool widens(const at::Tensor& logits, at::ScalarType type) {
+  return logits.is_cuda() && type == at::kFloat && logits.scalar_type() == at::kHalf;
+}
+
+/// Logarithms of the softmax of each row of `logits`, in `type`.
+at::Tensor normalized(const at::Tensor& logits, at::ScalarType type) {
+  return at::_log_softmax(logits, -1, /*half_to_float=*/widens(logits, type));
+}
+
 struct LocalLabels {
   at::Tensor column;  // [M] in this shard, 0 where the label is not here
   at::Tensor here;    // [M] bool: predicted, and its column is in this shard
@@ -69,15 +79,18 @@ void cross_entropy_sum(KernelCall& call) {  // reads logits, labels, max
 void cross_entropy(KernelCall& call) {  // reads logits, labels [, max, sums]
   const auto type = call.write_types[0];
   const at::Tensor& labels = call.read(1);
-  at::Tensor log_probabilities = masked_logits(call, type);
+  const bool split = call.reads.size() > 2;
+  const at::Tensor& logits = call.read(0);
+  at::Tensor log_probabilities =
+      masked_logits(call, !split && widens(logits, type) ? logits.scalar_type() : type);
   at::Tensor loss;
-  if (call.reads.size() > 2) {
+  if (split) {
     const at::Tensor& sums = call.read(3);
     const at::Tensor log_sum = sums.select(0, 0).log();
     log_probabilities = log_probabilities - (call.read(2) + log_sum).unsqueeze(-1);
     loss = (log_sum - sums.select(0, 1)).masked_fill_(labels < 0, 0).sum();
   } else {
-    log_probabilities = at::_log_softmax(log_probabilities, -1, /*half_to_float=*/false);
+    log_probabilities = normalized(log_probabilities, type);
     const LocalLabels local = local_labels(labels, log_probabilities, call.read_places[0]);
     loss = at_labels(rows_of(log_probabilities), local).sum().neg_();
   }
@@ -99,8 +112,14 @@ void cross_entropy_dx(KernelCall& call) {  // reads labels, log-probabilities
   at::Tensor grad = flat.exp();
   const at::Tensor one = labels.here.to(grad.scalar_type()).neg_().unsqueeze(1);
   grad.scatter_add_(1, labels.column.unsqueeze(1), one);
-  const at::Tensor predicted = (call.read(0).reshape({-1}) >= 0).to(grad.scalar_type()).mul_(scale);
-  grad.mul_(predicted.unsqueeze(1));
+  const at::Tensor predicted =
+      (call.read(0).reshape({-1}) >= 0).to(grad.scalar_type()).mul_(scale).unsqueeze(1);
+  if (grad.is_cuda() && grad.scalar_type() != call.write_types[0]) {  // rounded as it is scaled
+    at::Tensor out = call.out(0).view(grad.sizes());
+    at::mul_out(out, grad, predicted);
+    return;
+  }
+  grad.mul_(predicted);
   call.set(0, grad.to(call.write_types[0]).view(log_probabilities.sizes()));
 }
 

@@ -58,8 +58,19 @@ at::Tensor factor(const at::Tensor& weight, const OpAttrs& attrs, at::ScalarType
 
 }  // namespace
 
+/// A GPU has a kernel for the whole norm, with weights of x's type.
+bool is_fused(const at::Tensor& x, const at::Tensor& weight, const OpAttrs& attrs) {
+  return x.is_cuda() && attrs.shift == 0 && weight.scalar_type() == x.scalar_type();
+}
+
 void rms_norm(KernelCall& call) {
   const auto type = call.write_types[1];
+  if (const at::Tensor& x = call.read(0), &w = call.read(1); is_fused(x, w, *call.attrs)) {
+    auto [y, rstd] = at::_fused_rms_norm(x, {x.size(-1)}, w, call.attrs->eps);
+    call.set(0, std::move(y));
+    call.set(1, rstd.to(type).view(call.write_shapes[1]));
+    return;
+  }
   const at::Tensor x = call.read(0).to(type);
   const at::Tensor rstd =
       at::mean(at::square(x), {-1}, /*keepdim=*/true).add_(call.attrs->eps).rsqrt_();
@@ -71,6 +82,14 @@ void rms_norm(KernelCall& call) {
 void rms_norm_b(KernelCall& call) {
   // Reads dy, x, w, 1 / rms. With n = x r: dw = sum dy n; dx = r (dy w - n mean(dy w n)).
   const at::Tensor& rstd = call.read(3);
+  if (const at::Tensor& x = call.read(1), &w = call.read(2); is_fused(x, w, *call.attrs)) {
+    const bool wants_dx = !call.writes.empty();
+    auto [dx, dw] = at::_fused_rms_norm_backward(call.read(0).contiguous(), x, {x.size(-1)}, rstd,
+                                                 w, {wants_dx, true});
+    if (wants_dx) call.set(0, std::move(dx));
+    call.accumulates[0].add_(dw);
+    return;
+  }
   const auto type = rstd.scalar_type();
   const at::Tensor dy = call.read(0).to(type);
   const at::Tensor n = at::mul(call.read(1).to(type), rstd);
