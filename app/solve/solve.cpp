@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "app/solve/automatic_problems.h"
 #include "app/solve/partition_problems.h"
 #include "engine/base/user_text.h"
 #include "engine/schedule/schedule_names.h"
@@ -156,6 +157,7 @@ const std::vector<SolveProblem>& solve_problems() {
   static const std::vector<SolveProblem> kProblems = [] {
     std::vector<SolveProblem> all = kOthers;
     all.insert(all.end(), partition_problems().begin(), partition_problems().end());
+    all.insert(all.end(), automatic_problems().begin(), automatic_problems().end());
     return all;
   }();
   return kProblems;

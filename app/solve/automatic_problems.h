@@ -1,0 +1,16 @@
+// The problems of `solve` that choose a mesh, shardings and what is recomputed, as MAP does.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "app/solve/solve.h"
+
+namespace trainyard {
+
+const std::vector<SolveProblem>& automatic_problems();
+
+// Solvers, of solve_recompute.cpp.
+nlohmann::ordered_json solve_recompute_chain(const YamlNode& problem);
+
+}  // namespace trainyard

@@ -1,0 +1,70 @@
+// `solve`: problems that choose a mesh, shardings and what is recomputed: forms of input, faults at
+// their place.
+#include "tests/support/golden.h"
+#include "tests/support/solve_answers.h"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const std::string kChain =
+    "problem: recompute-chain, ftime: [1, 1, 1, 1], btime: [2, 2, 2, 2, 0], x: [1, 1, 1, 1, 1], "
+    "xbar: [1, 2, 2, 2, 2]";
+
+}  // namespace
+
+TEST_CASE("chains are recomputed as the golden vectors say") {
+  const auto golden = golden_json("rotor_small_chains.json");
+  for (const auto& given : golden.at("cases")) {
+    Json problem = {{"problem", "recompute_chain"}};
+    for (const char* key : {"ftime", "btime", "x", "xbar", "ftmp", "btmp"})
+      problem[key] = given.at(key);
+    for (const auto& row : given.at("slots_time_sequence")) {
+      problem["slots"] = row[0];
+      const Json a = answer(problem.dump());
+      CHECK(a["feasible"] == !row[1].is_null());
+      CHECK(a["time"] == Json(row[1]));
+      CHECK(a["sequence"] == Json(row[2]));
+    }
+  }
+}
+
+TEST_CASE("sizes of a chain are rounded up to slots, and too little memory says what works") {
+  // Slots of 2: every size takes one. The input, four groups and a gradient are 6.
+  const Json a = answer("{" + kChain + ", slots: 6, memory: 12}");
+  CHECK(a["sequence"] == "Fe0 Fe1 Fe2 Fe3 L B3 B2 B1 B0");
+  const Json none = answer("{" + kChain + ", slots: 4}");
+  CHECK(none["infeasible"] == "no sequence of operations fits 4 slots; 5 are the fewest that work");
+  CHECK(none["least_slots"] == 5);
+}
+
+TEST_CASE("communication counts in every forward and backward, and in memory") {
+  // 5 slots: CF0 Fn1 Fn2 Fe3 L B3 CF0 Fn1 Fe2 B2 CF0 Fe1 B1 Fe0 B0: forwards of group 0 four times,
+  // of 1 three, 2 two, 3 one: 18 without communication.
+  const Json time =
+      answer("{" + kChain +
+             ", slots: 5, communication: {ftime: [1, 10, 100, 1000], btime: [0.5, 0, 0, 0]}}");
+  CHECK(time["time"] == 18 + 4 * 1 + 3 * 10 + 2 * 100 + 1000 + 0.5);
+  // The backward of group 0, alone with its input: the gradient, what is kept, and 3 more.
+  const Json memory = answer("{" + kChain + ", slots: 5, communication: {btmp: [3, 0, 0, 0]}}");
+  CHECK(memory["least_slots"] == 1 + 1 + 2 + 3);
+  CHECK(problem_of("{" + kChain + ", slots: 5, communication: {ftime: [1]}}") ==
+        "p.yaml:1:149: communication.ftime: expected 4 numbers, got 1");
+}
+
+TEST_CASE("what is wrong with a chain is said at its place") {
+  CHECK(problem_of("{problem: recompute-chain, ftime: [], btime: [0], x: [1], xbar: [1], slots: "
+                   "1}") == "p.yaml:1:35: ftime: expected at least one group");
+  CHECK(problem_of("{problem: recompute-chain, ftime: [1], btime: [0], x: [1, 1], xbar: [1, 1], "
+                   "slots: 1}") == "p.yaml:1:47: btime: expected 2 numbers, got 1");
+  CHECK(problem_of("{problem: recompute-chain, ftime: [1], btime: [0, 0], x: [1, 2], xbar: [1, 1], "
+                   "slots: 1}") ==
+        "p.yaml:1:76: xbar[1]: what group 0 keeps has its result in it, of size 2, got 1");
+  CHECK(problem_of("{" + kChain + ", slots: 0}").ends_with("slots: expected at least 1, got 0"));
+  CHECK(problem_of("{" + kChain + ", slots: 5, memory: 0}")
+            .ends_with("memory: expected more than 0, got 0"));
+}
+
+}  // namespace trainyard
