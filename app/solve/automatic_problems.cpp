@@ -6,6 +6,15 @@ namespace trainyard {
 
 namespace {
 
+constexpr std::string_view kMeshKeys =
+    "devices  a list of numbers, or how many\n"
+    "pairs    {\"0,1\": [alpha, beta], ...}: of every pair, in time per message and time per "
+    "byte\n"
+    "rules    levels (default): betas within 10 % make a level, and levels axes, the slowest "
+    "first; "
+    "two axes where\n"
+    "         they do not nest, or all pairs are alike. colossal: Colossal-AI's, two axes always\n";
+
 constexpr std::string_view kChainKeys =
     "ftime, btime  forward and backward of each group, any unit; btime has the loss's (both ways) "
     "behind them\n"
@@ -24,6 +33,12 @@ constexpr std::string_view kChainKeys =
 
 const std::vector<SolveProblem>& automatic_problems() {
   static const std::vector<SolveProblem> kProblems = {
+      {"device-mesh", "device_mesh", "which mesh devices form, from alpha and beta of their pairs",
+       kMeshKeys,
+       "problem: device-mesh\ndevices: [0, 1, 4, 5]\npairs: {\"0,1\": [2.0e-5, 4.7e-12], "
+       "\"4,5\": [1.9e-5, 4.8e-12], \"0,4\": [2.0e-5, 7.0e-11],\n        \"0,5\": [2.3e-5, "
+       "7.1e-11], \"1,4\": [1.9e-5, 7.1e-11], \"1,5\": [2.0e-5, 6.9e-11]}\n",
+       solve_device_mesh},
       {"recompute-chain", "recompute_chain",
        "the fastest way to train a chain of groups in given memory: rotor", kChainKeys,
        "problem: recompute-chain\nftime: [1, 1, 1, 1]\nbtime: [2, 2, 2, 2, 0]\nx: [1, 1, 1, 1, "

@@ -10,7 +10,8 @@ namespace trainyard {
 
 const std::vector<SolveProblem>& automatic_problems();
 
-// Solvers, of solve_recompute.cpp.
+// Solvers, of solve_recompute.cpp and solve_mesh.cpp.
+nlohmann::ordered_json solve_device_mesh(const YamlNode& problem);
 nlohmann::ordered_json solve_recompute_chain(const YamlNode& problem);
 
 }  // namespace trainyard

@@ -67,4 +67,30 @@ TEST_CASE("what is wrong with a chain is said at its place") {
             .ends_with("memory: expected more than 0, got 0"));
 }
 
+TEST_CASE("a mesh of devices is a list of lists, one level per axis") {
+  const auto golden = golden_json("alpha_beta_mesh_search.json");
+  Json problem = {{"problem", "device-mesh"},
+                  {"devices", golden.at("cases")[0].at("devices")},
+                  {"pairs", golden.at("alpha_beta_pairs")}};
+  for (const char* rules : {"levels", "colossal"}) {
+    problem["rules"] = rules;
+    const Json a = answer(problem.dump());
+    CHECK(a["mesh"].dump() == "[[0,1],[4,5]]");
+    CHECK(a["shape"].dump() == "[2,2]");
+    CHECK_FALSE(a.contains("balanced"));
+  }
+  CHECK(answer("{problem: device_mesh, devices: 2, pairs: {\"1,0\": [1, 2]}}").dump() ==
+        R"({"mesh":[[0,1]],"shape":[1,2],"alpha":[0.0,1.0],"beta":[0.0,2.0]})");
+  CHECK(problem_of("{problem: device-mesh, devices: 3, rules: colossal, pairs: {}}") ==
+        "p.yaml:1:33: devices: Colossal-AI's rule takes a power of two of devices, not 3");
+  CHECK(problem_of("{problem: device-mesh, devices: 3, pairs: {\"0,1\": [1, 1]}}") ==
+        "p.yaml:1:43: pairs: the pair \"0,2\" is missing");
+  CHECK(problem_of("{problem: device-mesh, devices: 2, pairs: {\"0,2\": [1, 1]}}")
+            .ends_with("'2' is none of the devices"));
+  CHECK(problem_of("{problem: device-mesh, devices: 2, pairs: {\"0,1\": [1, 1], \"1,0\": [1, 1]}}")
+            .ends_with("this pair has been said before"));
+  CHECK(problem_of("{problem: device-mesh, devices: 2, pairs: {\"0,1\": [1, 0]}}")
+            .ends_with("expected more than 0, got 0"));
+}
+
 }  // namespace trainyard
