@@ -15,6 +15,13 @@ constexpr std::string_view kMeshKeys =
     "two axes where\n"
     "         they do not nest, or all pairs are alike. colossal: Colossal-AI's, two axes always\n";
 
+constexpr std::string_view kLineariseKeys =
+    "nodes    [{name, reads: [nodes], and of these what is true: input, output, common, in_place,\n"
+    "         communication}, ...]; outputs and the loss are in no group. edges too, as of "
+    "rannc-blocks\n"
+    "study    instead of nodes: a study's file, whose model it is; set: [path=value, ...] as after "
+    "--set\n";
+
 constexpr std::string_view kChainKeys =
     "ftime, btime  forward and backward of each group, any unit; btime has the loss's (both ways) "
     "behind them\n"
@@ -39,6 +46,14 @@ const std::vector<SolveProblem>& automatic_problems() {
        "\"4,5\": [1.9e-5, 4.8e-12], \"0,4\": [2.0e-5, 7.0e-11],\n        \"0,5\": [2.3e-5, "
        "7.1e-11], \"1,4\": [1.9e-5, 7.1e-11], \"1,5\": [2.0e-5, 6.9e-11]}\n",
        solve_device_mesh},
+      {"linearise", "", "a graph as a chain of groups that each hand on one value, as MAP does",
+       kLineariseKeys,
+       "problem: linearise\nnodes: [{name: mask, common: true}, {name: conv}, {name: norm, reads: "
+       "[conv]},\n        {name: relu, reads: [norm], in_place: true}, {name: masked, reads: "
+       "[relu, "
+       "mask]},\n        {name: add, reads: [masked, relu]}, {name: loss, reads: [add], output: "
+       "true}]\n",
+       solve_linearise},
       {"recompute-chain", "recompute_chain",
        "the fastest way to train a chain of groups in given memory: rotor", kChainKeys,
        "problem: recompute-chain\nftime: [1, 1, 1, 1]\nbtime: [2, 2, 2, 2, 0]\nx: [1, 1, 1, 1, "

@@ -10,8 +10,9 @@ namespace trainyard {
 
 const std::vector<SolveProblem>& automatic_problems();
 
-// Solvers, of solve_recompute.cpp and solve_mesh.cpp.
+// Solvers, of solve_recompute.cpp, solve_mesh.cpp and solve_linearise.cpp.
 nlohmann::ordered_json solve_device_mesh(const YamlNode& problem);
+nlohmann::ordered_json solve_linearise(const YamlNode& problem);
 nlohmann::ordered_json solve_recompute_chain(const YamlNode& problem);
 
 }  // namespace trainyard

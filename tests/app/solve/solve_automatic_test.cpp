@@ -93,4 +93,24 @@ TEST_CASE("a mesh of devices is a list of lists, one level per axis") {
             .ends_with("expected more than 0, got 0"));
 }
 
+TEST_CASE("graphs and models of studies are linearised") {
+  const Json a = answer(
+      "{problem: linearise, nodes: [{name: x, input: true}, {name: mask, common: true}, {name: "
+      "fc, reads: [x]}, {name: relu, reads: [fc], in_place: true}, {name: add, reads: [relu, "
+      "mask]}, {name: loss, reads: [add], output: true}]}");
+  CHECK(a["count"] == 3);
+  CHECK(a["groups"].dump() == R"([["mask"],["fc","relu"],["add"]])");
+  CHECK(a["common"].dump() == R"(["mask"])");
+  // The reader stands first: order is by what nodes read.
+  CHECK(answer("{problem: linearise, nodes: [{name: b}, {name: a}], edges: [[a, b]]}")["groups"]
+            .dump() == R"([["a"],["b"]])");
+  const Json study = answer("{problem: linearise, study: " TRAINYARD_SOURCE_DIR
+                            "/configs/tiny-vit-cpu.yaml, set: [\"model={preset: resnet50}\"]}");
+  CHECK(study["count"] == 22);
+  CHECK(problem_of("{problem: linearise, study: nowhere.yaml}") ==
+        "p.yaml:1:29: study: there is no file 'nowhere.yaml'");
+  CHECK(problem_of("{problem: linearise, nodes: [{name: a, colour: red}]}")
+            .starts_with("p.yaml:1:40: nodes[0].colour: unknown key"));
+}
+
 }  // namespace trainyard
