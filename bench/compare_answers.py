@@ -57,7 +57,7 @@ ACCEPTED: list[Accepted] = []
 # (where, pattern, replacement): what differs between two runs of one program.
 TIME = r"[0-9.]+(e-?[0-9]+)? [mun]?s\b"
 MASKS = [
-    (r".*", r'"wall_s": [0-9.e+-]+', '"wall_s": WALL'),
+    (r".*", r'("?)wall_s("?): [0-9.e+-]+', r'\1wall_s\2: WALL'),
     (r".*simulate.*: stdout", r"(?m)^(  answered in) +" + TIME, r"\1 WALL"),
     (r".*compile.*: stdout", r"(?s)(?<=\npasses\n).*?(?=\n\n)", lambda passes: re.sub(" +" + TIME, " WALL", passes[0])),
     (r".*report\.html", r"(?m)^ *//.*\n", ""),  # comments of its script

@@ -36,6 +36,13 @@ constexpr std::string_view kChainKeys =
     "communication {ftime, btime, ftmp, btmp}: of each group's collectives, added both ways; "
     "default none\n";
 
+constexpr std::string_view kStrategyKeys =
+    "nodes          [{name, costs: [of each strategy], memory: [of each; default 0]}, ...]; a "
+    "name's default is its number\n"
+    "edges          [{from, to, cost: [[...], ...]}, ...]: a row for each strategy of from, a "
+    "column for each of to\n"
+    "memory_budget  of the sum of all nodes' memory; default: any\n";
+
 }  // namespace
 
 const std::vector<SolveProblem>& automatic_problems() {
@@ -58,7 +65,13 @@ const std::vector<SolveProblem>& automatic_problems() {
        "the fastest way to train a chain of groups in given memory: rotor", kChainKeys,
        "problem: recompute-chain\nftime: [1, 1, 1, 1]\nbtime: [2, 2, 2, 2, 0]\nx: [1, 1, 1, 1, "
        "1]\nxbar: [1, 2, 2, 2, 2]\nslots: 7\n",
-       solve_recompute_chain}};
+       solve_recompute_chain},
+      {"strategy", "", "a strategy for each node of a graph, the cheapest within a memory budget",
+       kStrategyKeys,
+       "problem: strategy\nmemory_budget: 5\nnodes: [{name: a, costs: [1, 3], memory: [4, 1]}, "
+       "{name: b, costs: [2, 4], memory: [4, 1]}]\nedges: [{from: a, to: b, cost: [[0, 2], [2, "
+       "0]]}]\n",
+       solve_strategy}};
   return kProblems;
 }
 

@@ -113,4 +113,38 @@ TEST_CASE("graphs and models of studies are linearised") {
             .starts_with("p.yaml:1:40: nodes[0].colour: unknown key"));
 }
 
+TEST_CASE("strategies are chosen within a budget, and faults are said at their place") {
+  const std::string nodes =
+      "nodes: [{name: a, costs: [1, 3], memory: [4, 1]}, {costs: [2, 4], memory: [4, 1]}]";
+  const std::string edges = "edges: [{from: a, to: 1, cost: [[0, 5], [5, 0]]}]";
+  // Both at their first cost 3 and take 8; both at their second 7 and 2; a mix 10 or 11 and 5.
+  const Json any = answer("{problem: strategy, " + nodes + ", " + edges + "}");
+  CHECK(any["choice"].dump() == "[0,0]");
+  CHECK(any["objective"] == 3.0);
+  const Json a = answer("{problem: strategy, memory_budget: 7, " + nodes + ", " + edges + "}");
+  CHECK(a["choice"].dump() == "[1,1]");
+  CHECK(a["objective"] == 7.0);
+  CHECK(a["memory"] == 2.0);
+  CHECK(a["bound"] == 7.0);
+  CHECK(a["gap"] == 0.0);
+  CHECK(a["optimal"] == true);
+  const Json none = answer("{problem: strategy, memory_budget: 1, " + nodes + "}");
+  CHECK(none["choice"].is_null());
+  CHECK(none["least_budget"] == 2.0);
+  CHECK(problem_of("{problem: strategy, nodes: []}") ==
+        "p.yaml:1:28: nodes: expected at least one node");
+  CHECK(problem_of("{problem: strategy, nodes: [{costs: [1, 2], memory: [1]}]}") ==
+        "p.yaml:1:53: nodes[0].memory: expected one for each of 2 strategies, got 1");
+  CHECK(
+      problem_of("{problem: strategy, nodes: [{costs: [1]}], edges: [{from: 0, to: 2, cost: []}]}")
+          .ends_with("edges[0].to: no node is called '2'"));
+  CHECK(problem_of("{problem: strategy, " + nodes + ", edges: [{from: a, to: 1, cost: [[1, 2]]}]}")
+            .ends_with("cost: expected a list for each of 2 strategies of 'a', got 1"));
+  CHECK(problem_of("{problem: strategy, " + nodes +
+                   ", edges: [{from: a, to: 1, cost: [[1], [1, 2]]}]}")
+            .ends_with("cost[0]: expected a cost for each of 2 strategies of '1', got 1"));
+  CHECK(problem_of("{problem: strategy, " + nodes + ", edges: [{from: a, to: a, cost: []}]}")
+            .ends_with("to: a node has no edge to itself"));
+}
+
 }  // namespace trainyard
