@@ -19,8 +19,9 @@ constexpr std::string_view kLineariseKeys =
     "nodes    [{name, reads: [nodes], and of these what is true: input, output, common, in_place,\n"
     "         communication}, ...]; outputs and the loss are in no group. edges too, as of "
     "rannc-blocks\n"
-    "study    instead of nodes: a study's file, whose model it is; set: [path=value, ...] as after "
-    "--set\n";
+    "study    instead of nodes: a study's file, or a study as a map, whose model it is; set: "
+    "[path=value, ...] as after\n"
+    "         --set\n";
 
 constexpr std::string_view kChainKeys =
     "ftime, btime  forward and backward of each group, any unit; btime has the loss's (both ways) "
@@ -35,6 +36,13 @@ constexpr std::string_view kChainKeys =
     "              is a number of slots\n"
     "communication {ftime, btime, ftmp, btmp}: of each group's collectives, added both ways; "
     "default none\n";
+
+constexpr std::string_view kMemoryKeys =
+    "study  a study's file, or a study as a map: one microbatch of its model on a rank of its "
+    "tensor "
+    "group, all in one\n"
+    "       stage, with its recomputation\n"
+    "set    [path=value, ...], as after --set\n";
 
 constexpr std::string_view kStrategyKeys =
     "nodes          [{name, costs: [of each strategy], memory: [of each; default 0]}, ...]; a "
@@ -66,6 +74,11 @@ const std::vector<SolveProblem>& automatic_problems() {
        "problem: recompute-chain\nftime: [1, 1, 1, 1]\nbtime: [2, 2, 2, 2, 0]\nx: [1, 1, 1, 1, "
        "1]\nxbar: [1, 2, 2, 2, 2]\nslots: 7\n",
        solve_recompute_chain},
+      {"memory-profile", "memory_profile",
+       "what each op of a model keeps, makes and hands back, in bytes, and the peak", kMemoryKeys,
+       "problem: memory-profile\nstudy: {model: {preset: gpt2, layers: 2}, cluster: {preset: "
+       "dgx-a100-80g, nodes: 1},\n        parallel: {data: 8}, training: {global_batch: 8}}\n",
+       solve_memory_profile},
       {"strategy", "", "a strategy for each node of a graph, the cheapest within a memory budget",
        kStrategyKeys,
        "problem: strategy\nmemory_budget: 5\nnodes: [{name: a, costs: [1, 3], memory: [4, 1]}, "

@@ -10,9 +10,11 @@ namespace trainyard {
 
 const std::vector<SolveProblem>& automatic_problems();
 
-// Solvers, of solve_recompute.cpp, solve_mesh.cpp, solve_linearise.cpp and solve_strategy.cpp.
+// Solvers, of solve_recompute.cpp, solve_mesh.cpp, solve_linearise.cpp, solve_strategy.cpp and
+// solve_memory.cpp.
 nlohmann::ordered_json solve_device_mesh(const YamlNode& problem);
 nlohmann::ordered_json solve_linearise(const YamlNode& problem);
+nlohmann::ordered_json solve_memory_profile(const YamlNode& problem);
 nlohmann::ordered_json solve_recompute_chain(const YamlNode& problem);
 nlohmann::ordered_json solve_strategy(const YamlNode& problem);
 

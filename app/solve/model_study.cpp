@@ -4,6 +4,7 @@
 
 #include "app/solve/problem_keys.h"
 #include "engine/base/user_text.h"
+#include "system/data_root.h"
 
 namespace trainyard {
 
@@ -13,6 +14,11 @@ std::optional<Prepared> read_model_study(const YamlNode& problem) {
   std::vector<std::string> sets;
   if (const auto list = given(problem, "set")) {
     for (const YamlNode& item : list->items()) sets.push_back(item.as_string());
+  }
+  if (node->is_map()) {
+    std::vector<std::string> warnings;
+    const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
+    return prepare_study(read_study_node(*node, sets, resolvers), resolvers);
   }
   std::filesystem::path path = node->as_string();
   if (path.is_relative()) path = std::filesystem::path(node->pos().file).parent_path() / path;

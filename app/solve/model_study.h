@@ -8,8 +8,9 @@
 
 namespace trainyard {
 
-/// `study: FILE`, relative to the problem, and `set: [path=value, ...]`, as after --set. nullopt:
-/// the problem has no study.
+/// `study: FILE`, relative to the problem, or a study written there as a map, and `set:
+/// [path=value,
+/// ...]`, as after --set. nullopt: the problem has no study.
 std::optional<Prepared> read_model_study(const YamlNode& problem);
 
 }  // namespace trainyard

@@ -147,4 +147,33 @@ TEST_CASE("strategies are chosen within a budget, and faults are said at their p
             .ends_with("to: a node has no edge to itself"));
 }
 
+TEST_CASE("a study's model has its memory op by op") {
+  const std::string study =
+      "study: {model: {preset: gpt2, layers: 2}, cluster: {preset: dgx-a100-80g, nodes: 1}, "
+      "parallel: {data: 8}, training: {global_batch: 8, microbatch: 1}}";
+  const Json a = answer("{problem: memory-profile, " + study + "}");
+  const auto of = [&](const std::string& name) {
+    for (const Json& op : a["ops"]) {
+      if (op["op"] == name) return op;
+    }
+    return Json();
+  };
+  // 1,024 positions of 768 features in two bytes each.
+  const std::int64_t hidden = 1024 * 768 * 2;
+  const Json fc1 = of("decoder.layers.0.mlp.fc1.linear");
+  CHECK(fc1["kind"] == "linear");
+  CHECK(fc1["fwd_in"] == hidden);
+  CHECK(fc1["fwd_out"] == 4 * hidden);
+  CHECK(fc1["bwd_out"] == hidden);
+  CHECK(a["kept"] < a["peak"]);
+  CHECK(a["peak_at"].is_string());
+  // Twice as much of two sequences, but for the loss and its scale.
+  const Json twice = answer("{problem: memory_profile, " + study +
+                            ", set: [training.microbatch=2, training.global_batch=16]}");
+  CHECK(twice["kept"].get<double>() == Approx(2 * a["kept"].get<double>()).epsilon(1e-6));
+  CHECK(problem_of("{problem: memory-profile}") == "p.yaml:1:1: missing required key 'study'");
+  CHECK(problem_of("{problem: memory-profile, study: {model: gpt2, training: {global_batch: 8}}}")
+            .find("cluster") != std::string::npos);
+}
+
 }  // namespace trainyard
