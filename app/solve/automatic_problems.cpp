@@ -51,6 +51,25 @@ constexpr std::string_view kStrategyKeys =
     "column for each of to\n"
     "memory_budget  of the sum of all nodes' memory; default: any\n";
 
+constexpr std::string_view kJointKeys =
+    "nodes    [{name, group, and lists, one number for each strategy: forward, backward (default "
+    "twice that), held\n"
+    "         (memory all the time, default 0), saved (for the backward, the output included), "
+    "output (default saved),\n"
+    "         ftmp, btmp (beside that while it runs; default 0)}, ...] in order. group: of the "
+    "chain "
+    "that is recomputed,\n"
+    "         from 0 on; default one for each node\n"
+    "edges    [{from, to, forward: [[...], ...], backward (default the same)}, ...]: times, a row "
+    "for each strategy of\n"
+    "         from\n"
+    "memory_budget  of a device\n"
+    "input    size of the model's input, default 0; loss: {time, btmp}, default 0\n"
+    "slots    for rotor, default 500\n"
+    "budgets, growth  strategies are chosen at memory_budget (1 + growth)^n, n below budgets; "
+    "default 10 and 0.3;\n"
+    "         then around the best\n";
+
 }  // namespace
 
 const std::vector<SolveProblem>& automatic_problems() {
@@ -84,7 +103,15 @@ const std::vector<SolveProblem>& automatic_problems() {
        "problem: strategy\nmemory_budget: 5\nnodes: [{name: a, costs: [1, 3], memory: [4, 1]}, "
        "{name: b, costs: [2, 4], memory: [4, 1]}]\nedges: [{from: a, to: b, cost: [[0, 2], [2, "
        "0]]}]\n",
-       solve_strategy}};
+       solve_strategy},
+      {"plan-joint", "plan_joint",
+       "strategies and recomputation together, the fastest that memory allows", kJointKeys,
+       "problem: plan-joint\nmemory_budget: 16\nnodes: [{name: a, forward: [1, 2], held: [2, 1], "
+       "saved: [6, 3], output: [1, 1]},\n        {name: b, forward: [1, 2], held: [2, 1], saved: "
+       "[6, 3], output: [1, 1]},\n        {name: c, forward: [1, 2], held: [2, 1], saved: [6, 3], "
+       "output: [1, 1]}]\nedges: [{from: a, to: b, forward: [[0, 1], [1, 0]]}, {from: b, to: c, "
+       "forward: [[0, 1], [1, 0]]}]\n",
+       solve_plan_joint}};
   return kProblems;
 }
 

@@ -176,4 +176,37 @@ TEST_CASE("a study's model has its memory op by op") {
             .find("cluster") != std::string::npos);
 }
 
+TEST_CASE("strategies and recomputation are chosen together") {
+  // Undivided, nodes take 1 + 2 and save 6 of the 10 that are left of 16; divided 2 + 4 and 3.
+  const std::string node = ", forward: [1, 2], held: [2, 1], saved: [6, 3], output: [1, 1]}";
+  const std::string nodes =
+      "nodes: [{name: a" + node + ", {name: b" + node + ", {name: c" + node + "]";
+  const Json a = answer("{problem: plan-joint, memory_budget: 16, " + nodes + "}");
+  CHECK(a["strategy"].dump() == "[0,0,0]");
+  // One group is kept at a time, and what each reads: forwards of a and b run twice.
+  CHECK(a["sequence"] == "CF0 CF1 Fe2 L B2 Fe1 B1 Fe0 B0");
+  CHECK(a["time"] == 9.0 + 2);
+  CHECK(a["time_without_recomputation"] == 9.0);
+  CHECK(a["held"] == 6.0);
+  CHECK(a["bound"] == 11.0);
+  CHECK(a["optimal"] == true);
+  CHECK(a["tried"].size() == 10 + 4);
+  // With memory enough nothing runs twice.
+  const Json wide = answer("{problem: plan_joint, memory_budget: 30, " + nodes + "}");
+  CHECK(wide["sequence"] == "Fe0 Fe1 Fe2 L B2 B1 B0");
+  const Json none = answer("{problem: plan-joint, memory_budget: 1, " + nodes + "}");
+  CHECK(none["time"].is_null());
+  CHECK(none["infeasible"].get<std::string>().find("the smallest that works is ") !=
+        std::string::npos);
+  CHECK(problem_of("{problem: plan-joint, memory_budget: 1, nodes: [{forward: [1], saved: [1], "
+                   "output: [2]}]}") ==
+        "p.yaml:1:72: nodes[0].saved[0]: what is saved has the output in it, of 2, got 1");
+  CHECK(problem_of("{problem: plan-joint, memory_budget: 1, nodes: [{forward: [1], saved: [1], "
+                   "group: 1}]}")
+            .ends_with("group: groups are numbered in order from 0; expected 0, got 1"));
+  CHECK(problem_of("{problem: plan-joint, memory_budget: 1, " + nodes +
+                   ", edges: [{from: b, to: a, forward: []}]}")
+            .ends_with("to: an edge leads to a node behind it"));
+}
+
 }  // namespace trainyard

@@ -1,0 +1,171 @@
+// Strategies and recomputation together: against every choice with rotor, laws of larger problems.
+#include "engine/planner/joint_plan.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "engine/strategies/choose_strategies.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// A chain of groups of one or two nodes; a strategy that divides more takes longer and less.
+JointProblem random_problem(std::uint64_t seed, std::size_t nodes, std::size_t strategies,
+                            double share) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> draw(0, 1);
+  JointProblem problem;
+  double most = 0;
+  for (std::size_t n = 0; n < nodes; ++n) {
+    JointNode node;
+    node.group = n == 0 ? 0 : problem.nodes.back().group + (random() % 3 == 0 ? 0 : 1);
+    const double work = 1 + 9 * draw(random), bytes = 1 + 9 * draw(random);
+    for (std::size_t k = 0; k < strategies; ++k) {
+      const double devices = std::pow(2, static_cast<double>(k));
+      node.forward.push_back(work * (1 + 0.8 * draw(random) * static_cast<double>(k)));
+      node.backward.push_back(2 * node.forward.back());
+      node.held.push_back(bytes / devices);
+      node.output.push_back(bytes * draw(random) / devices);
+      node.saved.push_back(node.output.back() + bytes * draw(random) / devices);
+      node.forward_extra.push_back(0.2 * bytes * draw(random));
+      node.backward_extra.push_back(0.2 * bytes * draw(random));
+    }
+    most += node.held[0] + node.saved[0];
+    problem.nodes.push_back(std::move(node));
+  }
+  for (std::size_t n = 1; n < nodes; ++n) {
+    JointEdge edge{n - 1, n, {}, {}};
+    for (std::size_t i = 0; i < strategies * strategies; ++i) {
+      edge.forward.push_back(i / strategies == i % strategies ? 0 : draw(random));
+      edge.backward.push_back(edge.forward.back());
+    }
+    problem.edges.push_back(std::move(edge));
+  }
+  problem.input = 1;
+  problem.loss_time = 0.5;
+  problem.budget = share * most;
+  problem.slots = 40;
+  return problem;
+}
+
+double fastest_of_all(const JointProblem& problem) {
+  double best = kNever;
+  Choice choice(problem.nodes.size());
+  for (;;) {
+    const double unit =
+        (problem.budget - held_by(problem, choice)) / static_cast<double>(problem.slots);
+    if (unit > 0) {
+      const auto found = rotor(chain_of(problem, choice, unit), problem.slots);
+      if (const auto* plan = std::get_if<RecomputePlan>(&found)) best = std::min(best, plan->time);
+    }
+    std::size_t n = 0;
+    while (n < choice.size() && ++choice[n] == problem.nodes[n].forward.size()) choice[n++] = 0;
+    if (n == choice.size()) return best;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("of few choices the fastest with recomputation is found") {
+  int fits = 0, recomputes = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const double share = 0.35 + 0.05 * static_cast<double>(seed % 10);
+    CAPTURE(seed, share);
+    const JointProblem problem = random_problem(seed, 5, 3, share);
+    const double best = fastest_of_all(problem);
+    const auto found = plan_jointly(problem);
+    REQUIRE(std::holds_alternative<JointPlan>(found) == (best < kNever));
+    if (best == kNever) continue;
+    const auto& plan = std::get<JointPlan>(found);
+    CHECK(plan.time == Approx(best).epsilon(1e-12));
+    CHECK(plan.optimal);
+    CHECK(plan.bound == plan.time);
+    CHECK(plan.peak <= problem.budget * (1 + 1e-12));
+    ++fits;
+    recomputes += plan.time > plan.once + 1e-9 ? 1 : 0;
+  }
+  CHECK(fits > 40);
+  CHECK(recomputes > 10);
+}
+
+TEST_CASE("eight ops of four strategies equal every choice with rotor") {
+  JointProblem problem = random_problem(1, 8, 4, 0.4);
+  problem.slots = 12;
+  const auto found = plan_jointly(problem);
+  REQUIRE(std::holds_alternative<JointPlan>(found));
+  CHECK(std::get<JointPlan>(found).time == Approx(fastest_of_all(problem)).epsilon(1e-12));
+}
+
+TEST_CASE("of many choices the plan is between its bound and strategies alone") {
+  int recomputes = 0;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
+    const JointProblem problem = random_problem(seed, 30, 4, 0.45);
+    const auto found = plan_jointly(problem);
+    REQUIRE(std::holds_alternative<JointPlan>(found));
+    const auto& plan = std::get<JointPlan>(found);
+    CHECK_FALSE(plan.optimal);
+    CHECK(plan.bound <= plan.time);
+    CHECK(plan.bound > 0.7 * plan.time);
+    CHECK(plan.trials.size() == 10 + 4);
+    for (const JointTrial& trial : plan.trials) {
+      if (trial.time) CHECK(plan.time <= *trial.time);
+    }
+    // It runs as it says, within the budget.
+    const double unit = (problem.budget - plan.held) / static_cast<double>(problem.slots);
+    const auto outcome =
+        run_sequence(chain_of(problem, plan.choice, unit), plan.recompute.sequence);
+    REQUIRE(std::holds_alternative<ChainOutcome>(outcome));
+    CHECK(std::get<ChainOutcome>(outcome).time == Approx(plan.time));
+    CHECK(std::get<ChainOutcome>(outcome).peak <= problem.slots);
+    recomputes += plan.time > plan.once + 1e-9 ? 1 : 0;
+  }
+  CHECK(recomputes > 4);
+}
+
+TEST_CASE("a budget that is too small names the smallest that works") {
+  JointProblem problem = random_problem(2, 4, 2, 0.02);
+  const auto none = plan_jointly(problem);
+  REQUIRE(std::holds_alternative<Infeasible>(none));
+  const std::string& reason = std::get<Infeasible>(none).reason;
+  const std::string before = "the smallest that works is ";
+  const std::size_t at = reason.find(before);
+  REQUIRE(at != std::string::npos);
+  const double least = std::stod(reason.substr(at + before.size()));
+  problem.budget = least * 1.0001;
+  CHECK(std::holds_alternative<JointPlan>(plan_jointly(problem)));
+  problem.budget = least * 0.999;
+  CHECK(std::holds_alternative<Infeasible>(plan_jointly(problem)));
+}
+
+TEST_CASE("values inside a group live until they are read") {
+  // Three nodes in one group make 4, 2 and 1, each saved; the first is read by the last, too.
+  JointProblem problem;
+  for (const double size : {4.0, 2.0, 1.0})
+    problem.nodes.push_back({0, {1}, {2}, {0}, {size}, {size}, {0}, {0.5}});
+  problem.edges = {{0, 1, {0.25}, {0}}, {1, 2, {0}, {0.5}}, {0, 2, {0}, {0}}};
+  problem.loss_extra = 3;
+  const RecomputeChain chain = chain_of(problem, {0, 0, 0}, 0.5);
+  CHECK(chain.forward == std::vector<double>{3.25});
+  CHECK(chain.backward == std::vector<double>{6.5, 0});
+  CHECK(chain.input == std::vector<std::int64_t>{0, 2});
+  CHECK(chain.saved == std::vector<std::int64_t>{14});
+  // All three are there when the last is made: 6 beyond its 1.
+  CHECK(chain.forward_extra == std::vector<std::int64_t>{12});
+  // The first's backward: 4 saved, a gradient of 4, 0.5 more; the second's 6 + 2 + 0.5; of the last
+  // 7 + 1 + 0.5: the most, and 0.5 beyond what is saved and its gradient. 8.5 is that of the first
+  // two as well.
+  CHECK(chain.backward_extra == std::vector<std::int64_t>{1, 6});
+  // Without the edge from the first to the last it is gone by then: 4 + 2 at most.
+  problem.edges.pop_back();
+  CHECK(chain_of(problem, {0, 0, 0}, 0.5).forward_extra == std::vector<std::int64_t>{10});
+}
+
+}  // namespace trainyard
