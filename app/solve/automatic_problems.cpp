@@ -35,7 +35,9 @@ constexpr std::string_view kChainKeys =
     "Default: a size\n"
     "              is a number of slots\n"
     "communication {ftime, btime, ftmp, btmp}: of each group's collectives, added both ways; "
-    "default none\n";
+    "default none\n"
+    "groups        at most so many, made of consecutive ones; default: as many as can be "
+    "searched\n";
 
 constexpr std::string_view kMemoryKeys =
     "study  a study's file, or a study as a map: one microbatch of its model on a rank of its "

@@ -6,6 +6,7 @@
 #include "app/solve/automatic_problems.h"
 #include "app/solve/named_nodes.h"
 #include "app/solve/problem_keys.h"
+#include "engine/recompute/merge_groups.h"
 #include "engine/recompute/rotor.h"
 
 namespace trainyard {
@@ -15,9 +16,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMostSlots = 1'000'000;
-constexpr double kMostSteps = 4e9;
-constexpr double kMostEntries = 1e8;  // of the table of times
-constexpr std::size_t kMostGroups = 2'000;
+constexpr double kMostSteps = 1e9;    // a second
+constexpr double kMostEntries = 4e7;  // of the table of times
+constexpr std::size_t kMostGroups = 20'000;
 
 /// Numbers >= 0, as many as `count`.
 std::vector<double> read_numbers(const YamlNode& list, std::size_t count) {
@@ -87,6 +88,16 @@ std::vector<std::int64_t> in_slots(const std::vector<double>& sizes, double unit
   return out;
 }
 
+/// The groups that can be searched with so many slots.
+int most_groups(int groups, std::int64_t slots) {
+  const auto can = [&](int count) {
+    return rotor_steps(count, slots) <= kMostSteps &&
+           static_cast<double>(slots + 1) * (count + 1) * (count + 2) / 2 <= kMostEntries;
+  };
+  while (groups > 1 && !can(groups)) --groups;
+  return groups;
+}
+
 }  // namespace
 
 Json solve_recompute_chain(const YamlNode& problem) {
@@ -98,10 +109,6 @@ Json solve_recompute_chain(const YamlNode& problem) {
     unit = read_least_zero(*memory) / static_cast<double>(slots);
     if (unit == 0) memory->fail("expected more than 0, got 0");
   }
-  const auto groups = static_cast<int>(written.forward.size());
-  if (rotor_steps(groups, slots) > kMostSteps ||
-      static_cast<double>(slots + 1) * (groups + 1) * (groups + 2) / 2 > kMostEntries)
-    of_slots.fail("too many groups and slots to try all sequences");
   RecomputeChain chain;
   chain.forward = written.forward;
   chain.backward = written.backward;
@@ -109,24 +116,35 @@ Json solve_recompute_chain(const YamlNode& problem) {
   chain.saved = in_slots(written.saved, unit, kMostSlots);
   chain.forward_extra = in_slots(written.forward_extra, unit, kMostSlots);
   chain.backward_extra = in_slots(written.backward_extra, unit, kMostSlots);
-  const auto found = rotor(chain, slots);
+  int most = most_groups(chain.num_groups(), slots);
+  if (const auto groups = given(problem, "groups"))
+    most = static_cast<int>(groups->as_integer(1, most));
+  const MergedChain merged = merge_groups(chain, most);
+  const bool whole = merged.chain.num_groups() == chain.num_groups();
+  const auto found = rotor(merged.chain, slots);
   if (const auto* none = std::get_if<Infeasible>(&found)) {
     return {{"feasible", false},
             {"time", nullptr},
             {"sequence", nullptr},
-            {"infeasible", none->reason},
-            {"least_slots", least_slots(chain)}};
+            {"infeasible", whole ? none->reason
+                                 : none->reason + ", in " +
+                                       std::to_string(merged.chain.num_groups()) + " groups"},
+            {"least_slots", least_slots(merged.chain)}};
   }
   const auto& plan = std::get<RecomputePlan>(found);
+  const std::vector<ChainOp> sequence = whole_sequence(merged, plan.sequence);
+  const auto outcome = std::get<ChainOutcome>(run_sequence(chain, sequence));
   double once = 0;
   for (const double time : chain.forward) once += time;
   for (const double time : chain.backward) once += time;
   return {{"feasible", true},
           {"time", plan.time},
-          {"sequence", to_text(plan.sequence)},
-          {"peak_slots", plan.peak},
+          {"sequence", to_text(sequence)},
+          {"peak_slots", outcome.peak},
           {"least_slots", plan.least_slots},
-          {"time_without_recomputation", once}};
+          {"time_without_recomputation", once},
+          {"groups", merged.chain.num_groups()},
+          {"bound", whole ? plan.time : once}};
 }
 
 }  // namespace trainyard

@@ -54,6 +54,18 @@ TEST_CASE("communication counts in every forward and backward, and in memory") {
         "p.yaml:1:149: communication.ftime: expected 4 numbers, got 1");
 }
 
+TEST_CASE("a chain is searched in fewer groups, with a bound on what that loses") {
+  // Two groups of two: with 6 slots neither can be kept while the other runs.
+  const Json a = answer("{" + kChain + ", slots: 7, groups: 2}");
+  CHECK(a["sequence"] == "CF0 Fn1 Fe2 Fe3 L B3 B2 Fe0 Fe1 B1 B0");
+  CHECK(a["time"] == 14.0);
+  CHECK(a["groups"] == 2);
+  CHECK(a["bound"] == 12.0);
+  const Json none = answer("{" + kChain + ", slots: 6, groups: 2}");
+  CHECK(none["infeasible"].get<std::string>().ends_with("are the fewest that work, in 2 groups"));
+  CHECK(answer("{" + kChain + ", slots: 7}")["bound"] == 14.0);
+}
+
 TEST_CASE("what is wrong with a chain is said at its place") {
   CHECK(problem_of("{problem: recompute-chain, ftime: [], btime: [0], x: [1], xbar: [1], slots: "
                    "1}") == "p.yaml:1:35: ftime: expected at least one group");

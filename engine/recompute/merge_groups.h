@@ -1,0 +1,24 @@
+// Chains too long to be searched whole: consecutive groups as one.
+#pragma once
+
+#include <vector>
+
+#include "engine/recompute/chain.h"
+
+namespace trainyard {
+
+struct MergedChain {
+  RecomputeChain chain;
+  std::vector<int> ends;  // [group of it] groups of the whole up to here
+};
+
+/// At most `most` groups, whose largest saves as little as it can. What fits the merged chain fits
+/// the whole: its groups have as extra what they hold inside beyond input, result and what they
+/// save.
+MergedChain merge_groups(const RecomputeChain& whole, int most);
+
+/// The sequence of the whole chain that one of the merged chain stands for. It takes the same time.
+std::vector<ChainOp> whole_sequence(const MergedChain& merged,
+                                    const std::vector<ChainOp>& sequence);
+
+}  // namespace trainyard
