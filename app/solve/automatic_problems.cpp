@@ -44,7 +44,12 @@ constexpr std::string_view kMemoryKeys =
     "tensor "
     "group, all in one\n"
     "       stage, with its recomputation\n"
-    "set    [path=value, ...], as after --set\n";
+    "set    [path=value, ...], as after --set\n"
+    "nodes  instead of study: [{name, bytes (that it makes), reads: [nodes], saves: [of these, or "
+    "itself, what its backward\n"
+    "       reads; default all that it reads], tmp, backward_tmp (bytes while it runs), input, "
+    "in_place: true, gradient:\n"
+    "       false}, ...], each behind what it reads; the last is the loss\n";
 
 constexpr std::string_view kStrategyKeys =
     "nodes          [{name, costs: [of each strategy], memory: [of each; default 0]}, ...]; a "

@@ -3,6 +3,7 @@
 
 #include "app/solve/automatic_problems.h"
 #include "app/solve/model_study.h"
+#include "app/solve/written_training.h"
 #include "engine/graph/op_kind.h"
 #include "engine/passes/one_stage_graph.h"
 #include "engine/planner/memory_profile.h"
@@ -18,26 +19,33 @@ std::string name_of(const Graph& graph, OpId id) {
   return op.outputs.empty() ? graph.modules[op.module] : graph.tensors[op.outputs[0]].name;
 }
 
+TrainingGraph read_training(const YamlNode& problem) {
+  const auto prepared = read_model_study(problem);
+  if (!prepared && !problem.has("nodes")) problem.fail("expected a study, or nodes");
+  if (!prepared) return read_written_training(problem);
+  auto made = one_stage_graph(prepared->model, prepared->study, prepared->software);
+  if (const auto* none = std::get_if<Infeasible>(&made)) problem.at("study").fail(none->reason);
+  return std::get<TrainingGraph>(std::move(made));
+}
+
 }  // namespace
 
 Json solve_memory_profile(const YamlNode& problem) {
-  const YamlNode of_study = problem.at("study");
-  const Prepared prepared = *read_model_study(problem);
-  auto made = one_stage_graph(prepared.model, prepared.study, prepared.software);
-  if (const auto* none = std::get_if<Infeasible>(&made)) of_study.fail(none->reason);
-  const auto& training = std::get<TrainingGraph>(made);
+  const bool written = !problem.has("study");
+  const TrainingGraph training = read_training(problem);
   const MemoryProfile profile = profile_memory(training);
   Json ops = Json::array();
   for (const OpId id : training.graph.ops.keys()) {
     const OpMemory& memory = profile.ops[id];
-    ops.push_back({{"op", name_of(training.graph, id)},
-                   {"kind", to_string(training.graph.ops[id].kind)},
-                   {"fwd_in", memory.fwd_in},
-                   {"fwd_tmp", memory.fwd_tmp},
-                   {"fwd_out", memory.fwd_out},
-                   {"fwd_kept", memory.fwd_kept},
-                   {"bwd_tmp", memory.bwd_tmp},
-                   {"bwd_out", memory.bwd_out}});
+    Json op = {{"op", name_of(training.graph, id)}};
+    if (!written) op["kind"] = to_string(training.graph.ops[id].kind);
+    op["fwd_in"] = memory.fwd_in;
+    op["fwd_tmp"] = memory.fwd_tmp;
+    op["fwd_out"] = memory.fwd_out;
+    op["fwd_kept"] = memory.fwd_kept;
+    op["bwd_tmp"] = memory.bwd_tmp;
+    op["bwd_out"] = memory.bwd_out;
+    ops.push_back(std::move(op));
   }
   Json out = {{"ops", ops}, {"kept", profile.kept}, {"peak", profile.peak}};
   if (profile.peak_op != kNoIndex) {

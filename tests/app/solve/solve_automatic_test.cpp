@@ -183,7 +183,7 @@ TEST_CASE("a study's model has its memory op by op") {
   const Json twice = answer("{problem: memory_profile, " + study +
                             ", set: [training.microbatch=2, training.global_batch=16]}");
   CHECK(twice["kept"].get<double>() == Approx(2 * a["kept"].get<double>()).epsilon(1e-6));
-  CHECK(problem_of("{problem: memory-profile}") == "p.yaml:1:1: missing required key 'study'");
+  CHECK(problem_of("{problem: memory-profile}") == "p.yaml:1:1: expected a study, or nodes");
   CHECK(problem_of("{problem: memory-profile, study: {model: gpt2, training: {global_batch: 8}}}")
             .find("cluster") != std::string::npos);
 }
@@ -219,6 +219,47 @@ TEST_CASE("strategies and recomputation are chosen together") {
   CHECK(problem_of("{problem: plan-joint, memory_budget: 1, " + nodes +
                    ", edges: [{from: b, to: a, forward: []}]}")
             .ends_with("to: an edge leads to a node behind it"));
+}
+
+TEST_CASE("a graph written by hand has its memory op by op") {
+  const std::string norm_and_relu =
+      "{name: x, input: true, bytes: 100}, {name: conv, reads: [x], bytes: 10, tmp: 7}, {name: "
+      "norm, reads: [conv], bytes: 10}, {name: relu, reads: [norm], saves: [relu], ";
+  const std::string rest =
+      "}, {name: fc, reads: [relu], bytes: 4, backward_tmp: 3}, {name: loss, reads: [fc, relu], "
+      "saves: [fc], bytes: 1}";
+  const auto of = [](const Json& a, std::size_t op, const char* key) {
+    return a["ops"][op][key].get<int>();
+  };
+  const Json apart =
+      answer("{problem: memory-profile, nodes: [" + norm_and_relu + "bytes: 10" + rest + "]}");
+  CHECK(of(apart, 1, "fwd_in") == 100);
+  CHECK(of(apart, 1, "fwd_tmp") == 7);
+  CHECK(of(apart, 1, "fwd_out") == 10);
+  CHECK(of(apart, 1, "fwd_kept") == 10);  // by the norm
+  CHECK(of(apart, 2, "fwd_kept") == 0);
+  CHECK(of(apart, 3, "fwd_in") == 0);
+  CHECK(of(apart, 3, "fwd_kept") == 10);
+  // Two gradients of what relu made, one of which is the sum.
+  CHECK(of(apart, 4, "bwd_tmp") == 10 + 3);
+  CHECK(of(apart, 5, "bwd_out") == 4 + 10);
+  // conv, relu, fc and data are kept; forward the most is conv, norm and relu, and backward behind
+  // the loss conv, relu, loss, the gradients of fc and relu, that of relu by fc, and 3.
+  CHECK(apart["kept"] == 10 + 10 + 4);
+  CHECK(apart["peak"] == 10 + 10 + 1 + 4 + 10 + 10 + 3);
+  CHECK(apart["peak_at"] == "fc backward");
+  // In place it takes nothing, and what the norm made is kept instead.
+  const Json in_place =
+      answer("{problem: memory-profile, nodes: [" + norm_and_relu + "in_place: true" + rest + "]}");
+  CHECK(of(in_place, 2, "fwd_kept") == 10);
+  CHECK(of(in_place, 3, "fwd_out") == 0);
+  CHECK(problem_of("{problem: memory-profile, nodes: [{name: a, bytes: 1, reads: [b]}]}") ==
+        "p.yaml:1:63: nodes[0].reads[0]: no node in front of this one is called 'b'");
+  CHECK(problem_of("{problem: memory-profile, nodes: [{name: a, bytes: 1}, {name: b, bytes: 1, "
+                   "saves: [a]}]}")
+            .ends_with("saves: a node saves what it reads, or itself, not 'a'"));
+  CHECK(problem_of("{problem: memory-profile, nodes: [{name: a, in_place: true}]}")
+            .ends_with("in_place: it reads nothing to write over"));
 }
 
 }  // namespace trainyard
