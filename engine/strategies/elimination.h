@@ -20,6 +20,8 @@ class Elimination {
   /// `most_entries`: of one table. O(nodes^2) to choose an order: always the node whose table is
   /// the smallest.
   Elimination(const StrategyProblem& problem, std::size_t most_entries);
+  Elimination(const Elimination&) = delete;  // factors point into its own edges
+  Elimination& operator=(const Elimination&) = delete;
 
   /// Whether no table had to be divided.
   bool exact() const { return exact_; }

@@ -139,7 +139,9 @@ MergedProblem::MergedProblem(const StrategyProblem& problem) {
       if (neighbour > n) merged_.edges.push_back({place[n], place[neighbour], costs});
     }
   }
-  merged_.budget = budget;
+  // Differences round: where the whole problem fits its budget, this one does.
+  const bool fits = problem.budget >= least_memory(problem);
+  merged_.budget = fits ? std::max(budget, least_memory(merged_)) : budget;
 }
 
 Choice MergedProblem::whole(const Choice& choice) const {

@@ -260,4 +260,21 @@ TEST_CASE("a budget that is too small says what works") {
   CHECK(chosen(problem).choice == Choice{1, 0});
 }
 
+TEST_CASE("the smallest budget works whatever sums round to") {
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<double> draw(0, 1);
+  for (int trial = 0; trial < 200; ++trial) {
+    StrategyProblem problem;
+    for (int n = 0; n < 12; ++n) {
+      const double memory = draw(random);
+      problem.nodes.push_back(n % 2 == 0 ? StrategyNode{{1, 2}, {memory, memory}}
+                                         : StrategyNode{{1, 2}, {memory + 0.1, memory}});
+    }
+    problem.budget = least_memory(problem);
+    const ChosenStrategies found = chosen(problem);
+    CHECK(found.objective == 6 * 1 + 6 * 2);
+    CHECK(found.memory <= problem.budget);
+  }
+}
+
 }  // namespace trainyard
