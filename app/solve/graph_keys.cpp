@@ -26,29 +26,23 @@ TaskCost read_costs(const YamlNode& node) {
   return out;
 }
 
-std::size_t task_called(const WrittenGraph& graph, const YamlNode& name) {
-  const auto found = graph.names.find(name.as_string());
-  if (!found) name.fail("no node is called " + trainyard::quoted(name.as_string()));
-  return *found;
-}
-
 /// {from, to, bytes}, or [from, to, bytes].
 TaskValue read_edge(const WrittenGraph& graph, const YamlNode& edge) {
   TaskValue out;
   if (edge.is_sequence()) {
     const std::vector<YamlNode> parts = edge.items();
     if (parts.size() != 2 && parts.size() != 3) edge.fail("expected [from, to, bytes]");
-    out.producer = task_called(graph, parts[0]);
-    out.readers.push_back(task_called(graph, parts[1]));
+    out.producer = graph.names.at(parts[0]);
+    out.readers.push_back(graph.names.at(parts[1]));
     if (parts.size() == 3) out.bytes = read_least_zero(parts[2]);
     return out;
   }
-  if (const auto from = given(edge, "from")) out.producer = task_called(graph, *from);
+  if (const auto from = given(edge, "from")) out.producer = graph.names.at(*from);
   if (const auto to = given(edge, "to")) {
     if (to->is_sequence()) {
-      for (const YamlNode& reader : to->items()) out.readers.push_back(task_called(graph, reader));
+      for (const YamlNode& reader : to->items()) out.readers.push_back(graph.names.at(reader));
     } else {
-      out.readers.push_back(task_called(graph, *to));
+      out.readers.push_back(graph.names.at(*to));
     }
   } else {
     out.leaves = true;
@@ -67,8 +61,7 @@ void add_reads(WrittenGraph& out) {
     made[task].bytes = number_at(out.nodes[task], "bytes", 0);
     const auto reads = given(out.nodes[task], "reads");
     if (!reads) continue;
-    for (const YamlNode& name : reads->items())
-      made[task_called(out, name)].readers.push_back(task);
+    for (const YamlNode& name : reads->items()) made[out.names.at(name)].readers.push_back(task);
   }
   for (TaskValue& value : made) {
     if (!value.readers.empty()) out.graph.values.push_back(std::move(value));

@@ -26,6 +26,12 @@ class NamedNodes {
     const auto at = number_.find(name);
     return at == number_.end() ? std::nullopt : std::optional(at->second);
   }
+  /// The node that `where` names; refused where there is none.
+  std::size_t at(const YamlNode& where) const {
+    const auto found = find(where.as_string());
+    if (!found) where.fail("no node is called " + trainyard::quoted(where.as_string()));
+    return *found;
+  }
   const std::string& name(std::size_t number) const { return names_[number]; }
   std::size_t size() const { return names_.size(); }
 

@@ -19,4 +19,9 @@ inline std::optional<YamlNode> given(const YamlNode& problem, const char* key) {
   return node && !node->is_null() ? node : std::nullopt;
 }
 
+inline bool flag_at(const YamlNode& node, const char* key, bool otherwise = false) {
+  const auto value = given(node, key);
+  return value ? value->as_bool() : otherwise;
+}
+
 }  // namespace trainyard

@@ -88,15 +88,9 @@ std::vector<double> read_rows(const YamlNode& node, std::size_t rows, std::size_
 }
 
 JointEdge read_edge(const NamedNodes& names, const JointProblem& problem, const YamlNode& node) {
-  const auto node_at = [&](const char* key) {
-    const YamlNode name = node.at(key);
-    const auto found = names.find(name.as_string());
-    if (!found) name.fail("no node is called " + trainyard::quoted(name.as_string()));
-    return *found;
-  };
   JointEdge out;
-  out.from = node_at("from");
-  out.to = node_at("to");
+  out.from = names.at(node.at("from"));
+  out.to = names.at(node.at("to"));
   if (out.from >= out.to) node.at("to").fail("an edge leads to a node behind it");
   const std::size_t rows = problem.nodes[out.from].forward.size();
   const std::size_t columns = problem.nodes[out.to].forward.size();

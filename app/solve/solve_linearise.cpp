@@ -14,11 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool flag_at(const YamlNode& node, const char* key) {
-  const auto value = given(node, key);
-  return value && value->as_bool();
-}
-
 /// The nodes as written, in an order in which they can run.
 std::vector<LinkedNode> read_linked_nodes(const YamlNode& problem) {
   const WrittenGraph written = read_graph(problem);

@@ -25,11 +25,6 @@ struct TracedGraph {
   std::vector<std::size_t> task;  // [node]; kOutside: an input that is not a node
 };
 
-bool flag_at(const YamlNode& node, const char* key) {
-  const auto value = given(node, key);
-  return value && value->as_bool();
-}
-
 TracedGraph traced(const WrittenGraph& written, const std::vector<std::size_t>& order) {
   TracedGraph out;
   const auto add = [&](std::size_t task) {

@@ -36,17 +36,10 @@ StrategyNode read_node(const YamlNode& node) {
   return out;
 }
 
-std::size_t node_at(const WrittenStrategies& written, const YamlNode& edge, const char* key) {
-  const YamlNode name = edge.at(key);
-  const auto found = written.names.find(name.as_string());
-  if (!found) name.fail("no node is called " + trainyard::quoted(name.as_string()));
-  return *found;
-}
-
 StrategyEdge read_edge(const WrittenStrategies& written, const YamlNode& node) {
   StrategyEdge out;
-  out.from = node_at(written, node, "from");
-  out.to = node_at(written, node, "to");
+  out.from = written.names.at(node.at("from"));
+  out.to = written.names.at(node.at("to"));
   if (out.from == out.to) node.at("to").fail("a node has no edge to itself");
   const std::size_t rows = written.problem.nodes[out.from].size();
   const std::size_t columns = written.problem.nodes[out.to].size();

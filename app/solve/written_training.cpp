@@ -13,11 +13,6 @@ namespace {
 constexpr std::size_t kMostNodes = 200'000;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50U;
 
-bool flag_at(const YamlNode& node, const char* key, bool otherwise) {
-  const auto value = given(node, key);
-  return value ? value->as_bool() : otherwise;
-}
-
 std::int64_t bytes_at(const YamlNode& node, const char* key) {
   const auto value = given(node, key);
   return value ? value->as_integer(0, kMostBytes) : 0;
@@ -56,8 +51,8 @@ WrittenOp read_op(NamedNodes& names, const YamlNode& node) {
                     trainyard::quoted(names.name(saved)));
     }
   }
-  out.input = flag_at(node, "input", false);
-  out.in_place = flag_at(node, "in_place", false);
+  out.input = flag_at(node, "input");
+  out.in_place = flag_at(node, "in_place");
   out.gradient = flag_at(node, "gradient", !out.input);
   if (out.in_place && out.reads.empty()) node.at("in_place").fail("it reads nothing to write over");
   if (out.input && !out.reads.empty()) node.at("input").fail("an input reads nothing");
