@@ -93,6 +93,15 @@ Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
   return draft;
 }
 
+Cluster read_cluster_block(const YamlNode& document, const StudyResolvers& resolvers) {
+  StudyDraft draft;
+  draft.file = document.pos().file;
+  Section root(draft, "", document, study_keys());
+  draft.attempt([&] { read_cluster(root, resolvers); });
+  if (!draft.mistakes.empty()) throw ConfigError(distinct(draft.mistakes));
+  return draft.cluster;
+}
+
 Study read_study_text(const std::string& text, const std::string& file_name,
                       const std::vector<std::string>& sets, const StudyResolvers& resolvers) {
   return read_study_node(YamlNode::parse(text, file_name), sets, resolvers);

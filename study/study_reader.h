@@ -74,4 +74,7 @@ Study read_study_text(const std::string& text, const std::string& file_name,
 Study read_study_node(YamlNode root, const std::vector<std::string>& sets,
                       const StudyResolvers& resolvers);
 
+/// The cluster that a document's `cluster:` says, as a study's does; the document is no study.
+Cluster read_cluster_block(const YamlNode& document, const StudyResolvers& resolvers);
+
 }  // namespace trainyard

@@ -5,6 +5,7 @@
 
 #include "app/solve/automatic_problems.h"
 #include "app/solve/partition_problems.h"
+#include "app/solve/tensor_problems.h"
 #include "engine/base/user_text.h"
 #include "engine/schedule/schedule_names.h"
 
@@ -156,8 +157,8 @@ const std::vector<SolveProblem>& solve_problems() {
        solve_propagate}};
   static const std::vector<SolveProblem> kProblems = [] {
     std::vector<SolveProblem> all = kOthers;
-    all.insert(all.end(), partition_problems().begin(), partition_problems().end());
-    all.insert(all.end(), automatic_problems().begin(), automatic_problems().end());
+    for (const auto* more : {&partition_problems(), &tensor_problems(), &automatic_problems()})
+      all.insert(all.end(), more->begin(), more->end());
     return all;
   }();
   return kProblems;

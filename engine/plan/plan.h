@@ -63,6 +63,14 @@ struct ContextConfig {
   friend bool operator==(const ContextConfig&, const ContextConfig&) = default;
 };
 
+/// What all-reduces of a mesh d1 x d2 of ranks reached along its first axis and its second: the
+/// algorithm's bandwidth, of one all-reduce while those beside it run too.
+struct MeasuredMesh {
+  int d1 = 1, d2 = 1;
+  BytesPerSecond b1 = 0, b2 = 0;  // 0: an axis of one rank
+  friend bool operator==(const MeasuredMesh&, const MeasuredMesh&) = default;
+};
+
 struct ParallelConfig {
   int tensor = 1;
   std::vector<int>

@@ -1,0 +1,42 @@
+// The hierarchical communication matrix of a cluster: for every level of it what a unit can send
+// out of itself, and what goes between two units (ATP; Cheng et al. 2023, arXiv:2301.08658, section
+// 3.4). Nominal bandwidths, one direction.
+//
+//   levels, the outermost first   pods and leaves with a bottleneck above them, or a dragonfly's
+//                                 groups and routers, or the dimensions of a torus; nodes; sockets,
+//                                 PCIe switches or bridged pairs; devices
+//   group bandwidth               all links out of a unit together
+//   point to point                all links between two units of one unit of the level above
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/cluster/cluster.h"
+
+namespace trainyard {
+
+struct CommunicationLevel {
+  enum class Joined : std::uint8_t { kAll, kRing, kCubeMesh };
+
+  std::string unit;            // "node", "device", ...
+  std::int64_t units = 1;      // in one unit of the level above
+  std::int64_t devices = 1;    // in one unit
+  BytesPerSecond group = 0;    // out of a unit
+  BytesPerSecond between = 0;  // the most between two units
+  Joined joined = Joined::kAll;
+};
+
+/// Levels of one unit are left out.
+using CommunicationMatrix = std::vector<CommunicationLevel>;
+
+/// Infeasible where the last node or leaf is part-filled: its units differ from the others.
+std::variant<CommunicationMatrix, Infeasible> communication_matrix(const Cluster& cluster);
+
+/// Between every two units of one of the level above; 0: they are not joined.
+std::vector<std::vector<BytesPerSecond>> point_to_point(const CommunicationLevel& level);
+
+}  // namespace trainyard

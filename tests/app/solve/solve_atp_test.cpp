@@ -1,0 +1,142 @@
+// `solve`: hierarchical-matrix and atp-mesh, against the paper's figures and by hand.
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/support/solve_answers.h"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json golden() {
+  std::ifstream file(TRAINYARD_SOURCE_DIR "/tests/golden/atp_mesh_choice.json");
+  REQUIRE(file.good());
+  return Json::parse(file).at("cases");
+}
+
+const Json& mesh_named(const Json& answer, const std::string& name) {
+  for (const Json& mesh : answer.at("meshes")) {
+    if (mesh.at("name") == name) return mesh;
+  }
+  FAIL("no mesh " << name);
+  return answer;
+}
+
+const std::string kFig7 =
+    "{problem: atp-mesh, matrix: [{units: 4, group: 25, between: 25}, {units: 4, group: 600, "
+    "between: 200}]";
+
+}  // namespace
+
+TEST_CASE("atp-mesh answers Fig. 12: links of devices that are all joined alike") {
+  int meshes = 0;
+  const Json cases = golden();
+  for (const Json& one : cases.at("IC5_IC6_uniform_G1 (Eq. of sec 5.4; Fig 12)")) {
+    const auto ranks = one.at("N").get<int>();
+    const Json found =
+        answer("{problem: atp-mesh, matrix: [{units: " + std::to_string(ranks) + ", group: 1}]}");
+    CHECK(found.at("meshes").size() == one.at("values").size());
+    for (const auto& [name, value] : one.at("values").items()) {
+      CAPTURE(ranks, name);
+      CHECK(mesh_named(found, name).at("relative").get<double>() ==
+            Approx(value.get<double>()).epsilon(1e-6));
+      // (14 d2 + 4 d1 - 18) / N, section 5.4.
+      const double d2 = mesh_named(found, name).at("mesh")[1], d1 = ranks / d2;
+      CHECK(mesh_named(found, name).at("relative").get<double>() ==
+            Approx((14 * d2 + 4 * d1 - 18) / ranks).epsilon(1e-12));
+      ++meshes;
+    }
+    CHECK(found.at("name") == one.at("opt"));
+    CHECK(found.at("relative").get<double>() ==
+          Approx(one.at("opt_value").get<double>()).epsilon(1e-6));
+  }
+  CHECK(meshes == 65);
+}
+
+TEST_CASE("atp-mesh answers IC1 by its measured bandwidths: 45.5 % less than one axis") {
+  const Json of = golden().at("IC1_calibrated");
+  const Json found =
+      answer("{problem: atp-mesh, measured: {2x4: [1.20, 4.95], 8x1: [0.97, null]}}");
+  CHECK(found.at("best") == Json::parse("[2, 4]"));
+  CHECK(found.at("relative").get<double>() ==
+        Approx(of.at("mesh(2,4) B1=1.20 B2=4.95").get<double>()).epsilon(1e-6));
+  CHECK(mesh_named(found, "ATP-1").at("relative").get<double>() ==
+        Approx(of.at("mesh(8,1) B1=0.97").get<double>()).epsilon(1e-6));
+  CHECK(found.at("saved").get<double>() == Approx(of.at("reduction").get<double>()).margin(0.0005));
+}
+
+TEST_CASE("atp-mesh answers Fig. 7 (a), from its matrix and from its cluster") {
+  const std::string cluster =
+      "{problem: atp-mesh, cluster: {device: a100-sxm-80g, nodes: 4, devices_per_node: 4, intra: "
+      "{kind: nvlink, bandwidth: 600 GB/s}, inter: {kind: infiniband, bandwidth: 200 Gbit/s}}}";
+  const Json cases = golden();
+  for (const Json& found : {answer(kFig7 + "}"), answer(cluster)}) {
+    int meshes = 0;
+    for (const Json& one :
+         cases.at("Fig7a_16gpu_two_layer (my evaluation of Eq.3; paper states only mesh(8,2): "
+                  "B2p=200, B1p=12.5)")) {
+      const Json& mesh = mesh_named(found, "ATP-" + std::to_string(one.at("mesh")[1].get<int>()));
+      CAPTURE(mesh.dump());
+      CHECK(mesh.at("relative").get<double>() == Approx(one.at("T").get<double>()).epsilon(1e-6));
+      for (const auto& [key, name] :
+           {std::pair{"B1p", "B1_links"}, {"B2p", "B2_links"}, {"B1", "B1"}, {"B2", "B2"}}) {
+        CHECK(mesh.at(name).is_null() == one.at(key).is_null());
+        if (!one.at(key).is_null())
+          CHECK(mesh.at(name).get<double>() == Approx(one.at(key).get<double>()).epsilon(1e-9));
+      }
+      ++meshes;
+    }
+    CHECK(meshes == 5);
+    CHECK(found.at("best") == Json::parse("[4, 4]"));
+  }
+}
+
+TEST_CASE("exact equations: backward as it is, links shared by the groups that pass them") {
+  const Json found = answer(kFig7 + ", equations: exact}");
+  // (2, 8): of the 8 groups of the first axis 4 have ranks in a node, whose 25 GB/s they share:
+  // 25 / 4, times d1 / (2 (d1 - 1)) = 1. The second axis has one group in a node: 25, times 8 / 14.
+  const Json& mesh = mesh_named(found, "ATP-8");
+  CHECK(mesh.at("B1").get<double>() == Approx(6.25));
+  CHECK(mesh.at("B2").get<double>() == Approx(25.0 * 8 / 14));
+  // Forward 7 h / d1 and 2 h / d2, backward 5 and 2; half of the sum.
+  CHECK(mesh.at("relative").get<double>() ==
+        Approx(6 / (2 * 25.0 * 8 / 14) + 2 / (8 * 6.25)).epsilon(1e-12));
+  // The core's result and the gradient of q, k and v, 4 h / d1, as all-gathers: half of what
+  // all-reduces of them would take. With them T is the paper's.
+  CHECK(mesh.at("relative").get<double>() + mesh.at("gathers").get<double>() ==
+        Approx(7 / (2 * 25.0 * 8 / 14) + 2 / (8 * 6.25)).epsilon(1e-12));
+}
+
+TEST_CASE("atp-mesh says times where it knows the sizes, and what is wrong") {
+  // 2 L b s h = 2 x 1 x 4 x 2048 x 4096 elements of 2 bytes, 0.124375 s per 1e9 of them.
+  const Json found =
+      answer(kFig7 + ", layers: 1, batch: 4, sequence: 2048, hidden: 4096, element_bytes: 2}");
+  CHECK(found.at("time").get<double>() ==
+        Approx(0.124375e-9 * 2 * 4 * 2048 * 4096 * 2).epsilon(1e-12));
+  CHECK(answer(kFig7 + ", ranks: 4}").at("best") == Json::parse("[4, 1]"));
+  CHECK(problem_of("{problem: atp-mesh}") ==
+        "p.yaml:1:1: says no bandwidths; write matrix, cluster or measured");
+  CHECK(problem_of(kFig7 + ", ranks: 17}") == "p.yaml:1:112: ranks: expected at most 16, got 17");
+  CHECK(problem_of("{problem: atp-mesh, measured: {2x4: [1, 0]}}") ==
+        "p.yaml:1:37: measured.2x4: an axis of one rank, and no other, has bandwidth 0");
+  CHECK(problem_of(kFig7 + ", layers: 1}") ==
+        "p.yaml:1:1: says some of layers, batch, sequence and hidden; times need all four");
+}
+
+TEST_CASE("hierarchical-matrix answers the levels of a preset") {
+  const Json found =
+      answer("{problem: hierarchical-matrix, cluster: {preset: dgx-a100-80g, nodes: 2}}");
+  CHECK(found.at("devices") == 16);
+  CHECK(found.at("levels")[0] ==
+        Json::parse(R"({"unit": "node", "units": 2, "devices": 8, "group": 200.0, "between": 200.0,
+                        "point_to_point": [[0.0, 200.0], [200.0, 0.0]]})"));
+  CHECK(found.at("levels")[1].at("group") == 300.0);
+  CHECK(
+      problem_of("{problem: hierarchical-matrix, cluster: {preset: dgx-a100-80g, devices: 12}}") ==
+      "p.yaml:1:41: cluster: the last of 2 nodes is part-filled, and its links are shared by "
+      "fewer devices");
+}
+
+}  // namespace trainyard
