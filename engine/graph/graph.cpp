@@ -183,6 +183,19 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
       }
       return {};
     }
+    case OpKind::kNormalize: {
+      if (!has_inputs(op.attrs.unbiased ? 3 : 4)) return "too few inputs";
+      const Shape& moments = input(1);
+      if (input(2) != Shape{input(0).back()} || moments.size() != input(0).size())
+        return "weight " + to_text(input(2)) + " does not match " + to_text(input(0));
+      if (y != input(0)) return "takes " + to_text(input(0)) + " to " + to_text(y);
+      return {};
+    }
+    case OpKind::kNormMoments:
+      if (!has_inputs(1)) return "too few inputs";
+      if (y.size() != input(0).size() || (y.back() != 2 && y.back() != 3))
+        return "takes " + to_text(input(0)) + " to " + to_text(y);
+      return {};
     case OpKind::kLayerNorm:
     case OpKind::kRmsNorm:
       if (!has_inputs(op.kind == OpKind::kLayerNorm && !op.attrs.unbiased ? 3 : 2))

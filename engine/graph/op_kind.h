@@ -17,6 +17,8 @@ namespace trainyard {
   X(kAddBias, "add_bias")                    /* x, b -> x + b */                                \
   X(kLayerNorm, "layer_norm")                /* x, w, b -> y, stats */                          \
   X(kRmsNorm, "rms_norm")                    /* x, w -> y, stats */                             \
+  X(kNormMoments, "norm_moments")            /* x -> [sums,] squares, count of features */      \
+  X(kNormalize, "normalize")                 /* x, moments, w[, b] -> y */                      \
   X(kAttention, "attention")                 /* composite; select_kernels expands */            \
   X(kFlashAttention, "flash_attention")      /* qkv | q, kv[, mask] -> o, lse */                \
   X(kBlockAttention, "block_attention")      /* q, kv[, o, lse so far] -> o, lse */             \

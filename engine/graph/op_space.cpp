@@ -91,6 +91,11 @@ std::string text_of(const OpForm& op) {
     case OpKind::kBatchNormalize:
       return op.attrs.momentum > 0 ? "n c h! w!, _ k! c, c, c, c, c -> n c h! w!" : "";
     case OpKind::kLinear: return linear_text(op);
+    case OpKind::kAddBias: {
+      if (op.rows.empty()) return "";
+      const std::string rows(op.rows);
+      return "... " + rows + " + " + rows + " -> ... " + rows;
+    }
     case OpKind::kLayerNorm: return op.attrs.unbiased ? "... h*, h* -> ... h* ; ... w!" : "";
     case OpKind::kFlashAttention: return flash_attention_text(op.attrs);
     case OpKind::kBlockAttention: return block_attention_text(op.attrs);
@@ -178,7 +183,8 @@ std::variant<IndexSpace, Infeasible> op_space(const OpForm& form,
 
 std::variant<IndexSpace, Infeasible> op_space(const Graph& graph, const Op& op,
                                               const std::vector<Extents>& operands) {
-  const std::string rows = op.kind == OpKind::kLinear ? rows_text(graph, op.inputs[1]) : "";
+  const bool has_rows = op.kind == OpKind::kLinear || op.kind == OpKind::kAddBias;
+  const std::string rows = has_rows ? rows_text(graph, op.inputs[1]) : "";
   std::vector<Extents> results;
   for (const TensorId id : op.outputs) {
     const Shape& shape = graph.tensors[id].shape;

@@ -18,7 +18,7 @@ struct OpForm {
   const OpAttrs& attrs;
   std::size_t num_operands;
   std::size_t num_results;
-  std::string_view rows = "o";  // linear: how the rows of its weight lie in parts
+  std::string_view rows = "o";  // linear, add_bias: how the rows of its parameter lie in parts
   const OpParameters& parameters = kNoParameters;
 
   static const OpParameters kNoParameters;

@@ -116,6 +116,9 @@ OpInfo make_info(OpKind kind) {
               .dx_saved_inputs = bits({0, 1}),
               .dx_saved_outputs = bits({1}),
               .weights = bits({1, 2})};
+    case kNormMoments: return {.backward = F::kApart, .dx_saved_inputs = bits({0})};
+    case kNormalize:
+      return {.backward = F::kFused, .dx_saved_inputs = bits({0, 1, 2}), .weights = bits({2, 3})};
     case kFlashAttention:
       return {.backward = F::kApart,
               .kernel = K::kFlashAttention,

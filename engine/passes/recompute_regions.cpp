@@ -320,7 +320,8 @@ std::vector<RecomputeRegion> discarded_norms(const TrainingGraph& training,
   std::vector<Region> norms;
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     const Instruction& op = training.forward[i];
-    const bool norm = op.kind == OpKind::kLayerNorm || op.kind == OpKind::kRmsNorm;
+    const bool norm = op.kind == OpKind::kLayerNorm || op.kind == OpKind::kRmsNorm ||
+                      op.kind == OpKind::kNormalize;
     if (norm && op.layer >= 0 && !taken[i]) norms.push_back({i});
   }
   return where_recomputed(training, std::move(norms), kept);

@@ -9,6 +9,7 @@ namespace {
 bool is_parameter(OpKind kind, std::size_t operand) {
   switch (kind) {
     case OpKind::kRelativeBias: return operand == 0;
+    case OpKind::kNormalize:
     case OpKind::kBatchNormalize: return operand >= 2;
     case OpKind::kHeadNorm:
     case OpKind::kGroupNorm:
@@ -45,6 +46,7 @@ std::size_t num_operands(OpKind kind, const OpAttrs& attrs) {
     case OpKind::kGroupNorm:
     case OpKind::kWhere: return 3;
     case OpKind::kLayerNorm: return attrs.unbiased ? 2 : 3;
+    case OpKind::kNormalize: return attrs.unbiased ? 3 : 4;
     case OpKind::kFlashAttention: return (attrs.packed ? 1U : 2U) + (attrs.has_mask ? 1U : 0U);
     case OpKind::kBlockAttention: return 2;  // backward reads no other: so far is in the results
     case OpKind::kCrossEntropy: return 4;    // as it is with a split vocabulary

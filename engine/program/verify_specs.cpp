@@ -66,7 +66,7 @@ Extents unseen_whole(OpKind kind, const Extents& result) {
   return bias ? Extents{result[1]} : result;
 }
 
-/// The parts of a weight's rows, which are cut alike: how linear's index space writes them.
+/// The parts of a weight's or a bias's rows, which are cut alike: how index spaces write them.
 std::string rows_of(const TensorSpec& weight, const DeviceMesh& mesh) {
   const DimSplit& rows = weight.dims[0];
   if (rows.parts.size() < 2) return "o";
@@ -329,10 +329,11 @@ class SpecChecks {
       for (UsedTensor& one : *of) one.differentiable = one.differentiable && !of_gradients;
     }
     std::string rows = "o";
-    if (op.kind == OpKind::kLinear) {
-      if (used.operands.size() < 2 || used.operands[1].local.size() != 2) return "has no weight";
-      const Value& weight = *tensors.operands[1].any();
-      rows = rows_of(spec(weight), program_.mesh);
+    if (op.kind == OpKind::kLinear || op.kind == OpKind::kAddBias) {
+      const std::size_t dims = op.kind == OpKind::kLinear ? 2 : 1;
+      if (used.operands.size() < 2 || used.operands[1].local.size() != dims) return "has no weight";
+      const Value* weight = tensors.operands[1].any();
+      if (weight != nullptr) rows = rows_of(spec(*weight), program_.mesh);
     }
     return space_problem(op.kind, program_.attrs[op.attrs], rows, used);
   }

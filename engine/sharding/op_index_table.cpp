@@ -29,6 +29,8 @@ constexpr OpIndexEntry kTable[] = {
     linear("add_bias", "... o + o -> ... o"),
     other("layer_norm", "... h*, h*, h* -> ... h* ; ... w!"),
     other("rms_norm", "... h*, h* -> ... h* ; ... w!"),
+    other("norm_moments", "... h -> ... k!"),
+    other("normalize", "... h, ... k!, h, h? -> ... h"),
     other("attention", "b s* [g r e! | g e! | g e!] -> b s* (g r e!)"),
     other("flash_attention", "b s* [g r e! | g e! | g e!] -> b s* (g r e!) ; b (g r) s*"),
     other("block_attention",

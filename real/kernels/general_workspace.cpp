@@ -113,6 +113,40 @@ int64_t group_norm_b(const OpSizes& s) {
          s.copied_results();
 }
 
+int64_t wide(const OperandSize& x, const OperandSize& moments) {
+  return x.elements() * size_in_bytes(moments.type);
+}
+/// Numbers of rows, of which no more than a dozen stand at a time.
+int64_t row_scratch(const OperandSize& moments) { return 6 * moments.bytes(); }
+
+/// Squares, and x in the moments' type; the way back x times them, and that cast.
+int64_t norm_moments(const OpSizes& s, bool back) {
+  const OperandSize& moments = back ? s.reads[0] : s.writes[0];
+  const OperandSize& x = s.reads[back ? 1 : 0];
+  const bool casts = x.type != moments.type;
+  const int copies = (casts ? 1 : 0) + (back ? 0 : 1);
+  return copies * wide(x, moments) + (back && casts ? x.bytes() : 0) + row_scratch(moments) +
+         s.copied_results();
+}
+
+/// x - m, or x in the moments' type, and y in that, and cast; the weights in it.
+int64_t normalize(const OpSizes& s) {
+  const OperandSize& moments = s.reads[1];
+  const OperandSize& w = s.reads[2];
+  const bool casts = s.reads[0].type != moments.type, has_mean = moments.last() == 3;
+  return ((casts ? 1 : 0) + (casts || has_mean ? 1 : 0)) * wide(s.reads[0], moments) +
+         (casts ? s.writes[0].bytes() : 0) + s.copied_results() + row_scratch(moments) +
+         3 * w.elements() * size_in_bytes(moments.type);
+}
+
+int64_t normalize_b(const OpSizes& s) {  // z, dy w and a product of two, of 16 bits dy too
+  const OperandSize& moments = s.reads[2];
+  const OperandSize& w = s.reads[3];
+  const bool casts = s.reads[1].type != moments.type;
+  return (casts ? 4 : 3) * wide(s.reads[1], moments) + (casts ? s.reads[1].bytes() : 0) +
+         s.copied_results() + row_scratch(moments) + 4 * w.elements() * size_in_bytes(moments.type);
+}
+
 }  // namespace
 
 std::int64_t convolution_workspace(const OpSizes& s, const OperandSize& x, const OperandSize& w,
@@ -149,6 +183,8 @@ std::optional<std::int64_t> general_workspace(OpKind kind, OpPart part, const Op
       return mean_loss_gradient(s);
     case kBce: return back ? mean_loss_gradient(s) : bce(s);
     case kInterpolate2d: return interpolation(s, back);
+    case kNormMoments: return norm_moments(s, back);
+    case kNormalize: return back ? normalize_b(s) : normalize(s);
     case kGroupNorm: return back ? group_norm_b(s) : group_norm(s);
     case kConv2d:
       if (!back) return convolution_workspace(s, s.reads[0], s.reads[1], s.writes[0]);

@@ -64,6 +64,8 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kLayerNorm: return {.forward = layer_norm, .backward = layer_norm_b};
       case kRmsNorm: return {.forward = rms_norm, .backward = rms_norm_b};
       case kHeadNorm: return {.forward = head_norm, .backward = head_norm_b};
+      case kNormMoments: return {.forward = norm_moments, .input_grad = norm_moments_dx};
+      case kNormalize: return {.forward = normalize, .backward = normalize_b};
       case kBlockAttention: return {.forward = block_attention, .input_grad = block_attention_dx};
       case kFlashAttention: return {.forward = flash_attention, .input_grad = flash_attention_dx};
       case kTranspose: return {.forward = transpose, .input_grad = transpose};

@@ -155,6 +155,12 @@ void batch_moments_dx(KernelCall& call);
 void batch_normalize(KernelCall& call);
 void batch_normalize_b(KernelCall& call);
 
+// norm_moments.cpp
+void norm_moments(KernelCall& call);
+void norm_moments_dx(KernelCall& call);
+void normalize(KernelCall& call);
+void normalize_b(KernelCall& call);
+
 // group_norm.cpp
 void group_norm(KernelCall& call);
 void group_norm_b(KernelCall& call);

@@ -77,6 +77,8 @@ const std::vector<Sample>& all_samples() {
       {kAddBias, "a bias for each feature", {{4, 32, 64}, {64}}},
       {kLayerNorm, "norm over features", {{4, 32, 64}, {64}, {64}}, 2},
       {kRmsNorm, "norm over features", {{4, 32, 64}, {64}}, 2},
+      {kNormMoments, "sums over features", {{4, 32, 64}}},
+      {kNormalize, "norm by them", {{4, 32, 64}, {4, 32, 3}, {64}, {64}}},
       {kFlashAttention, "attention in one kernel", {{4, 32, 256}}, 2, heads()},
       {kBlockAttention, "attention to all keys", {{4, 32, 128}, {4, 64, 128}}, 2, heads()},
       {kBlockAttention,
