@@ -1,6 +1,7 @@
 // The `parallel:` block: degrees, ZeRO and placement. Degrees that this version cannot run are
 // refused here; whether they fit the model and the cluster is study_checks.cpp's business.
 #include <string>
+#include <vector>
 
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
@@ -50,6 +51,68 @@ void read_tensor(Section& section, ParallelConfig& parallel) {
     if (ranks > kMaxRanks) node->fail("more than " + std::to_string(kMaxRanks) + " ranks");
   }
   parallel.tensor = static_cast<int>(ranks);
+}
+
+/// "2x4" -> its two numbers; the key's pattern is checked here.
+MeasuredMesh read_measured(const YamlNode& measured, const std::string& mesh) {
+  const YamlNode node = measured.at(mesh);
+  const std::size_t x = mesh.find('x');
+  const auto number = [&](const std::string& text) {
+    const bool digits = !text.empty() && text.size() < 8 && text.front() != '0' &&
+                        text.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits || std::stoi(text) > kMaxRanks)
+      throw ConfigError(measured.key_pos(mesh), node.key_path(),
+                        "expected a mesh such as 2x4, got " + quoted(mesh));
+    return std::stoi(text);
+  };
+  MeasuredMesh out;
+  out.d1 = number(mesh.substr(0, x));
+  out.d2 = number(x == std::string::npos ? "" : mesh.substr(x + 1));
+  std::vector<double> bandwidths;
+  for (const YamlNode& item : node.items()) {
+    bandwidths.push_back(item.as_number() * kGB);
+    if (!(bandwidths.back() >= 0)) item.fail("expected GB/s, at least 0");
+  }
+  if (bandwidths.size() != 2)
+    node.fail("expected the bandwidths along both axes in GB/s, such as [1.2, 4.95]");
+  out.b1 = bandwidths[0];
+  out.b2 = bandwidths[1];
+  if ((out.d1 > 1) != (out.b1 > 0) || (out.d2 > 1) != (out.b2 > 0))
+    node.fail("an axis of one rank, and no other, has bandwidth 0");
+  return out;
+}
+
+/// `tensor_method: atp`, or `tensor_method: {name: atp, mesh: [2, 4]}`. Read behind `tensor`.
+void read_tensor_method(Section& parallel, ParallelConfig& config) {
+  const auto node = parallel.given("tensor_method");
+  if (!node) return;
+  const auto read_name = [&](const YamlNode& name) {
+    config.tensor_method = kTensorMethodWords[read_word(name, "tensor_method", kTensorMethodWords,
+                                                        kPlannedTensorMethods)];
+  };
+  if (node->is_scalar()) return read_name(*node);
+  Section section = parallel.child("tensor_method");
+  parallel.draft().attempt([&] { read_name(section.required("name")); });
+  section.read_given("mesh", [&](const YamlNode& mesh) {
+    if (mesh.is_scalar()) {
+      read_word(mesh, "mesh", kChosenWords);
+      return;
+    }
+    for (const YamlNode& item : mesh.items())
+      config.tensor_mesh.push_back(static_cast<int>(item.as_integer(1, kMaxRanks)));
+    if (config.tensor_mesh.size() != 2)
+      mesh.fail("expected the ranks along two axes, such as [2, 4]");
+  });
+  section.read_given("measured", [&](const YamlNode& measured) {
+    for (const std::string& mesh : measured.keys())
+      config.measured_meshes.push_back(read_measured(measured, mesh));
+  });
+  section.finish();
+  for (const char* key : {"mesh", "measured"}) {
+    if (config.tensor_method != "atp" && section.contains(key))
+      fail_at(parallel.study(), section.key_path(key),
+              "method " + config.tensor_method + " has one axis; leave it out, or write name: atp");
+  }
 }
 
 /// `context: 4`, or `context: {degree: 4, method: ring, balance: zig-zag}`.
@@ -219,6 +282,7 @@ void read_parallel(Section& root) {
                          parallel.data = static_cast<int>(section.integer_of(*node, "data"));
                      }},
                     {"context", [&] { read_context(section, parallel.context); }},
+                    {"tensor_method", [&] { read_tensor_method(section, parallel); }},
                     {"expert", [&] { read_only_one(section, "expert", parallel.expert); }},
                     {"zero", [&] { read_zero(section, parallel.zero); }},
                     {"fsdp", [&] { read_fsdp(section, parallel.zero); }},

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/passes/given_sharding.h"
-#include "engine/passes/plan_megatron.h"
+#include "engine/passes/plan_method.h"
 #include "engine/passes/select_kernels.h"
 #include "study/sharding_names.h"
 #include "study/study_origin.h"
@@ -16,7 +16,7 @@ void resolve_sharding(Study& study, const Graph& model, const SoftwareProfile& s
   if (study.sharding.empty()) return;
   const bool flash = study.training.flash_attention == FlashAttention::kOn;
   const auto base =
-      plan_megatron(select_kernels(model, software, flash), megatron_plan(study.parallel));
+      plan_method(select_kernels(model, software, flash), method_plan(study.parallel));
   if (std::holds_alternative<Infeasible>(base)) return;
   auto found = find_given(std::get<PlannedGraph>(base),
                           without_single_ranks(study.sharding, sharding_names(study.parallel)));

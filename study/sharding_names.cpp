@@ -29,14 +29,15 @@ DeviceMesh sharding_names(const ParallelConfig& parallel) {
   };
   add("pp", parallel.pipeline, true);
   add("dp", parallel.data, false);
-  if (parallel.tensor_axes.empty()) {
+  const std::vector<int> sizes = parallel.sizes_of_tensor_axes();
+  if (sizes.empty()) {
     add("tp", parallel.tensor, false);
     return mesh;
   }
   Axes tensor;
-  for (std::size_t i = 0; i < parallel.tensor_axes.size(); ++i) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
     tensor.push_back(static_cast<AxisId>(mesh.num_axes()));
-    add("tp" + std::to_string(i), parallel.tensor_axes[i], false);
+    add("tp" + std::to_string(i), sizes[i], false);
   }
   mesh.names.emplace_back("tp", tensor);
   return mesh;

@@ -233,6 +233,8 @@ void check_model_fits(StudyDraft& draft, const StudyResolvers& resolvers) {
              [&] { check_gradients(draft); });
   draft.rule({"model", "parallel.tensor", "parallel.sequence_parallel"},
              [&] { check_tensor(draft); });
+  draft.rule({"model", "parallel", "training.precision", "sharding"},
+             [&] { check_tensor_method(draft); });
   draft.rule({"model", "parallel", "training.flash_attention", "training.dropout", "partition",
               "sharding"},
              [&] { check_context(draft); });
@@ -273,6 +275,7 @@ void check_rules(StudyDraft& draft, const StudyResolvers& resolvers) {
       [&] { resolve_defaults(draft, resolvers); });
   if (resolved) check_model_fits(draft, resolvers);
   check_batch_fits(draft, resolved);
+  if (resolved && draft.mistakes.empty()) draft.attempt([&] { choose_tensor_mesh(draft); });
 }
 
 }  // namespace trainyard

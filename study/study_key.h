@@ -84,7 +84,7 @@ struct MapForm {
 struct EntriesForm {
   std::string_view key;      // "ranks", "size"
   std::string_view pattern;  // of a key, for editors
-  std::variant<NumberForm, IntegerForm, MapForm> values;
+  std::variant<NumberForm, IntegerForm, ListForm, MapForm> values;
   std::string_view defined;
 };
 

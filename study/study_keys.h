@@ -30,6 +30,7 @@ const KeyTable& measured_keys();
 const KeyTable& rank_group_keys();
 
 const KeyTable& parallel_keys();
+const KeyTable& tensor_method_keys();
 const KeyTable& zero_keys();
 const KeyTable& context_keys();
 

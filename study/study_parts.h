@@ -63,6 +63,11 @@ void resolve_virtual_stages(Study& study);
 /// Whether ranks can share the model's sequences so; behind resolve_defaults().
 void check_context(const Study& study);
 
+/// Whether the rest goes with method atp; and its mesh, where the study leaves it to the cluster's
+/// links: behind resolve_data_parallel(), without which ranks have no devices.
+void check_tensor_method(Study& study);
+void choose_tensor_mesh(Study& study);
+
 /// Whether samples can be packed of documents as data.documents says; behind resolve_defaults().
 void check_documents(const Study& study);
 

@@ -58,7 +58,8 @@ inline constexpr IndexedArray<PartitionConfig::Shards, std::string_view, 3> kSha
     "farthest", "nearest", "layer"};
 inline constexpr IndexedArray<PartitionConfig::Between, std::string_view, 2> kBetweenWords = {
     "layers", "ops"};
-inline constexpr std::array<std::string_view, 1> kTensorMethodWords = {"megatron"};
+inline constexpr std::array<std::string_view, 2> kTensorMethodWords = {"megatron", "atp"};
+inline constexpr std::array<std::string_view, 1> kChosenWords = {"auto"};
 inline constexpr std::array<std::string_view, 3> kTensorOverlapWords = {"none", "block",
                                                                         "across-blocks"};
 inline constexpr std::array<std::string_view, 3> kFidelityWords = {"analytic", "fluid", "step"};
@@ -89,8 +90,8 @@ inline constexpr std::array<std::string_view, 7> kAnnotations = {
 
 // Words of the contract, not in this version.
 inline constexpr std::array<std::string_view, 2> kPlannedPartitions = {"smp", "rannc"};
-inline constexpr std::array<std::string_view, 7> kPlannedTensorMethods = {
-    "auto", "atp", "smp", "map", "summa-2d", "summa-2.5d", "3d"};
+inline constexpr std::array<std::string_view, 6> kPlannedTensorMethods = {
+    "auto", "smp", "map", "summa-2d", "summa-2.5d", "3d"};
 inline constexpr std::array<std::string_view, 1> kPlannedRecomputes = {"rotor"};
 inline constexpr std::array<std::string_view, 1> kPlannedZeroOffloads = {"parameters"};
 

@@ -48,6 +48,15 @@ void write_tensor(ResolvedText& out, const ParallelConfig& parallel) {
   out.line("tensor", axes + "}");
 }
 
+/// A word, or with its mesh: measured bandwidths have had their use when that was chosen.
+void write_tensor_method(ResolvedText& out, const ParallelConfig& parallel) {
+  if (parallel.tensor_mesh.empty()) return out.text("tensor_method", parallel.tensor_method);
+  out.open("tensor_method");
+  out.text("name", parallel.tensor_method);
+  out.line("mesh", format("[%d, %d]", parallel.tensor_mesh[0], parallel.tensor_mesh[1]));
+  out.close();
+}
+
 /// The keys that the stage has a use for.
 void write_zero(ResolvedText& out, const ZeroConfig& zero) {
   out.open("zero");
@@ -94,6 +103,7 @@ void write_parallel(ResolvedText& out, const Study& study) {
             [&] {
               if (study.partition.replicas.empty()) out.integer("data", parallel.data);
             }},
+           {"tensor_method", [&] { write_tensor_method(out, parallel); }},
            {"context", [&] { write_context(out, parallel.context); }},
            {"zero", [&] { write_zero(out, parallel.zero); }},
            {"d2d_buffer", [&] {

@@ -23,8 +23,8 @@
 #include "engine/passes/pass_inputs.h"
 #include "engine/passes/pass_watch.h"
 #include "engine/passes/plan_given.h"
-#include "engine/passes/plan_megatron.h"
 #include "engine/passes/plan_mesh.h"
+#include "engine/passes/plan_method.h"
 #include "engine/passes/post_validation.h"
 #include "engine/passes/recompute.h"
 #include "engine/passes/recompute_regions.h"
@@ -50,18 +50,19 @@ bool overlaps_tensor(const PassSource& of) { return of.plan.parallel.tensor_over
 int num_stages(const PassSource& of) { return static_cast<int>(of.forms.size()); }
 
 /// What is given goes over the method's sharding; what nothing could be moved to is its matter.
-std::variant<PlannedGraph, Infeasible> plan_by_method(Graph graph, const MegatronPlan& plan,
+std::variant<PlannedGraph, Infeasible> plan_by_method(Graph graph, const MethodPlan& plan,
                                                       const std::vector<GivenSharding>& given) {
-  auto base = plan_megatron(std::move(graph), plan);
+  auto base = plan_method(std::move(graph), plan);
   if (given.empty() || std::holds_alternative<Infeasible>(base)) return base;
   return plan_given(std::get<PlannedGraph>(std::move(base)), given);
 }
 
-std::variant<PlannedGraph, Infeasible> plan_by_option(Graph graph, const MegatronPlan& plan,
+std::variant<PlannedGraph, Infeasible> plan_by_option(Graph graph, const MethodPlan& plan,
                                                       const CompileOptions& options) {
   PlannedGraph planned{std::move(graph), {}};
-  planned.sharding.mesh = plan.mesh;
-  planned.sharding.late = set_of(plan.data);
+  const MethodAxes axes = axes_of(plan);
+  planned.sharding.mesh = axes.mesh;
+  planned.sharding.late = set_of(axes.data);
   options.plan_sharding(planned.graph, planned.sharding);
   return planned;
 }
@@ -85,9 +86,9 @@ constexpr std::tuple kGraphPasses = {
          find_staged_violation},
     Pass{"shard", always,
          [](const PassSource& of) {
-           return std::tuple(megatron_plan(of.plan.parallel), of.plan.sharding);
+           return std::tuple(method_plan(of.plan.parallel), of.plan.sharding);
          },
-         [](StagedGraph& staged, const PassContext& with, const MegatronPlan& plan,
+         [](StagedGraph& staged, const PassContext& with, const MethodPlan& plan,
             const std::vector<GivenSharding>& given) -> std::optional<Infeasible> {
            auto planned = with.options.plan_sharding
                               ? plan_by_option(std::move(staged.graph), plan, with.options)

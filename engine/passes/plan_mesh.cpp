@@ -55,15 +55,16 @@ DeviceMesh mesh_of(const ParallelConfig& parallel) {
   if (!parallel.replicas.empty())
     mesh.axes.back().sizes.assign(parallel.replicas.begin(), parallel.replicas.end());
   add("cp", parallel.context.degree, false);
-  if (parallel.tensor_axes.empty()) {
+  const std::vector<int> sizes = parallel.sizes_of_tensor_axes();
+  if (sizes.empty()) {
     add("tp", parallel.tensor, false);
     return mesh;
   }
   Axes tensor;
-  for (std::size_t i = 0; i < parallel.tensor_axes.size(); ++i) {
-    if (parallel.tensor_axes[i] == 1) continue;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 1) continue;
     tensor.push_back(static_cast<AxisId>(mesh.num_axes()));
-    add(("tp" + std::to_string(i)).c_str(), parallel.tensor_axes[i], false);
+    add(("tp" + std::to_string(i)).c_str(), sizes[i], false);
   }
   if (!tensor.empty()) mesh.names.emplace_back("tp", tensor);
   return mesh;

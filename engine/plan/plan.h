@@ -86,9 +86,17 @@ struct ParallelConfig {
   std::string placement = "DPT";  // letters D P C E T, rightmost fastest, missing ones left of T
   bool scatter_gather = true;     // pipeline sends are split over the tensor group
   std::string tensor_method = "megatron";
+  /// Method atp's d1 x d2, the ranks of its two axes. Empty: not chosen yet, or another method.
+  std::vector<int> tensor_mesh;
+  std::vector<MeasuredMesh> measured_meshes;  // of method atp, by which the mesh is chosen
   std::string tensor_overlap = "none";
   Bytes d2d_buffer =
       0;  // of a rank, for pipeline transfers between devices (passes/transfer_routes.h); 0: none
+  /// Sizes of tp0, tp1, ...; empty: one axis, tp. On N x 1 ranks atp is megatron's.
+  std::vector<int> sizes_of_tensor_axes() const {
+    if (tensor_mesh.empty()) return tensor_axes;
+    return tensor_mesh.back() > 1 ? tensor_mesh : std::vector<int>{};
+  }
   /// Ranks that have the same parameters, and add up their gradients.
   std::int64_t gradient_ranks() const { return std::int64_t{data} * context.degree; }
   /// Those of them that divide what ZeRO divides; HSDP has several such groups.

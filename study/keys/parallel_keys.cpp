@@ -41,6 +41,27 @@ const KeyTable& context_keys() {
   return keys;
 }
 
+const KeyTable& tensor_method_keys() {
+  static const KeyTable keys = {
+      {.name = "name",
+       .forms = {WordForm{kTensorMethodWords, kPlannedTensorMethods, "tensor_method"}},
+       .help = "as the word by itself"},
+      {.name = "mesh",
+       .forms = {WordForm{kChosenWords}, ListForm{kDegree, 2, 2}},
+       .help = "ranks along the two axes, the second the closest ones",
+       .fallback = "auto: of least communication time, by the cluster's links",
+       .matters = "atp"},
+      {.name = "measured",
+       .forms = {EntriesForm{"mesh", "^[1-9][0-9]*x[1-9][0-9]*$", ListForm{NumberForm{}, 2, 2},
+                             "measured_meshes"}},
+       .help =
+           "{2x4: [1.2, 4.95]}: all-reduce bandwidths along the axes of meshes in GB/s, 0 of an "
+           "axis of one rank; auto chooses among these",
+       .fallback = "what the cluster's links say",
+       .matters = "atp"}};
+  return keys;
+}
+
 const KeyTable& zero_keys() {
   static const KeyTable keys = {
       {"stage",
@@ -154,8 +175,9 @@ const KeyTable& parallel_keys() {
        .field = of_parallel<&P::scatter_gather>(),
        .fallback = "the framework's"},
       {.name = "tensor_method",
-       .forms = {WordForm{kTensorMethodWords, kPlannedTensorMethods}},
-       .help = "how layers are split",
+       .forms = {WordForm{kTensorMethodWords, kPlannedTensorMethods},
+                 MapForm{tensor_method_keys, "how layers are split", {"name"}}},
+       .help = "how layers are split: as Megatron-LM splits them, or on a mesh of two axes",
        .field = of_parallel<&P::tensor_method>()},
       {.name = "tensor_overlap",
        .forms = {WordForm{kTensorOverlapWords}},

@@ -56,9 +56,9 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
   CHECK(set("parallel.expert=2") ==
         "--set parallel.expert=2: parallel.expert: expert parallelism is not in this version, "
         "which has tensor, pipeline, context and data parallelism; write 1");
-  CHECK(set("parallel.tensor_method=atp") ==
-        "--set parallel.tensor_method=atp: parallel.tensor_method: tensor_method 'atp' is not in "
-        "this version, which has megatron");
+  CHECK(set("parallel.tensor_method=smp") ==
+        "--set parallel.tensor_method=smp: parallel.tensor_method: tensor_method 'smp' is not in "
+        "this version, which has megatron and atp");
   CHECK(
       set("parallel.tensor_overlap=some") ==
       "--set parallel.tensor_overlap=some: parallel.tensor_overlap: unknown tensor_overlap 'some'; "

@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "engine/passes/apply_sharding.h"
-#include "engine/passes/plan_megatron.h"
 #include "engine/passes/plan_mesh.h"
+#include "engine/passes/plan_method.h"
 #include "engine/passes/recompute.h"
 #include "engine/passes/select_kernels.h"
 #include "engine/passes/split_backward.h"
@@ -35,8 +35,8 @@ Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& s
 Graph sharded_graph(const Prepared& prepared) {
   const Study& study = prepared.study;
   const bool flash = study.training.flash_attention == FlashAttention::kOn;
-  PlannedGraph planned = value_of(plan_megatron(
-      select_kernels(prepared.model, prepared.software, flash), megatron_plan(study.parallel)));
+  PlannedGraph planned = value_of(plan_method(
+      select_kernels(prepared.model, prepared.software, flash), method_plan(study.parallel)));
   return value_of(apply_sharding(std::move(planned.graph), std::move(planned.sharding)));
 }
 

@@ -257,6 +257,28 @@ TEST_CASE("nor does an op of a shard") {
   }
 }
 
+TEST_CASE("nor does a norm over features of which each rank has some") {
+  std::set<std::string> kinds;
+  for (const std::string precision : {"fp32", "bf16", "fp64"}) {
+    for (const std::string& model : {kModels[0], kModels[1], kModels[3], kModels[5]}) {
+      CAPTURE(precision, model);
+      for (const auto& [name, use] :
+           uses_of(model, "precision: " + precision,
+                   {"cluster.ranks=2", "parallel.tensor=2",
+                    "parallel.tensor_method={name: atp, mesh: [1, 2]}", "model.vocab=1001"},
+                   1)) {
+        CAPTURE(name);
+        kinds.insert(name);
+        check_tight(precision, name, use, 1);
+      }
+    }
+  }
+  for (const std::string name : {"norm_moments", "norm_moments_dx", "normalize", "normalize_b"}) {
+    CAPTURE(name);
+    CHECK(kinds.contains(name));
+  }
+}
+
 TEST_CASE("nor do casts into 8 bits and products of what was cast") {
   for (const std::string recipe : {"tensorwise", "delayed", "rowwise", "blockwise-128", "mx"}) {
     std::set<std::string> kinds;

@@ -1,0 +1,109 @@
+#include "engine/passes/plan_atp.h"
+
+#include <utility>
+#include <vector>
+
+#include "engine/passes/op_planner.h"
+
+namespace trainyard {
+
+namespace {
+
+bool is_row_linear(const Graph& graph, const Op& op) {
+  if (op.kind != OpKind::kLinear) return false;
+  const ParameterId weight = graph.tensors[op.inputs[1]].parameter;
+  return weight != kNoIndex && graph.parameters[weight].split == SplitHint::kRow;
+}
+
+class AtpRules {
+ public:
+  AtpRules(const Graph& graph, const AtpPlan& plan)
+      : plan_(plan),
+        feeds_rows_(graph.tensors.size(), false) {
+    both_ = plan.first;
+    both_.insert(both_.end(), plan.second.begin(), plan.second.end());
+    for (const Op& op : graph.ops) {
+      if (is_row_linear(graph, op)) feeds_rows_[op.inputs[0]] = true;
+    }
+  }
+
+  const Axes& both() const { return both_; }
+  /// What a row-first linear reads is whole along the second axis.
+  bool feeds_rows(TensorId id) const {
+    return id.number() < std::ssize(feeds_rows_) && feeds_rows_[id];
+  }
+
+  std::vector<IndexSplit> splits(const PlannedOps& planned, const Op& op,
+                                 const IndexSpace& space) const {
+    const auto along = [&](const char* outputs, const Axes& of_outputs, const char* inputs,
+                           const Axes& of_inputs) {
+      std::vector<IndexSplit> out;
+      if (!of_outputs.empty()) out.push_back({index_named(space, outputs), of_outputs});
+      if (!of_inputs.empty()) out.push_back({index_named(space, inputs), of_inputs});
+      return out;
+    };
+    if (op.kind == OpKind::kLinear) {
+      switch (planned.hint(op.inputs[1])) {
+        case SplitHint::kColumn: return along("o", plan_.first, "i", plan_.second);
+        case SplitHint::kRow: return along("o", plan_.second, "i", plan_.first);
+        case SplitHint::kVocabulary: return {{index_named(space, "o"), both_}};
+        default: break;
+      }
+    }
+    if (op.kind == OpKind::kEmbedding) {
+      if (planned.hint(op.inputs[1]) == SplitHint::kVocabulary)
+        return {{index_named(space, "v"), both_}};
+      return {{index_named(space, "h"), plan_.second}};
+    }
+    if (op.kind == OpKind::kRelativeBias) return {{index_named(space, "n"), both_}};
+    if (op.attrs.heads > 0) return {{index_named(space, "g"), both_}};
+    return as_an_operand_lies(planned, op, space);
+  }
+
+  TensorSpec stored(const PlannedOps&, const Op& op, std::size_t result, MadeSpec made) const {
+    const TensorId id = op.outputs.begin()[result];
+    if (op.kind == OpKind::kEmbedding && made.summed != 0)
+      made.spec.dims.back() = split_over(plan_.second);
+    if (!feeds_rows(id)) return std::move(made.spec);
+    const auto split = dim_split_over(made.spec, set_of(both_));
+    if (split && split->axes == both_) made.spec.dims.back() = split_over(plan_.first);
+    return std::move(made.spec);
+  }
+
+ private:
+  /// Each element or row by itself, as the first operand lies that is split.
+  std::vector<IndexSplit> as_an_operand_lies(const PlannedOps& planned, const Op& op,
+                                             const IndexSpace& space) const {
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      if (planned.is_parameter(op.inputs[i])) continue;
+      const auto split = dim_split_over(planned.spec(op.inputs[i]), set_of(both_));
+      if (!split) continue;
+      const int index = index_of_dim(space.operands[i], split->dim);
+      if (space.indices[index].use == IndexUse::kFree) return {{index, split->axes}};
+    }
+    return {};
+  }
+
+  const AtpPlan& plan_;
+  Axes both_;
+  Indexed<TensorId, bool> feeds_rows_;
+};
+
+}  // namespace
+
+std::variant<PlannedGraph, Infeasible> plan_atp(Graph graph, const AtpPlan& plan) {
+  const AtpRules rules(graph, plan);
+  Sharding sharding;
+  sharding.mesh = plan.mesh;
+  sharding.late = set_of(plan.data);
+  return plan_ops(std::move(graph), std::move(sharding),
+                  {plan.data, rules.both(), true, [&](TensorId id) { return rules.feeds_rows(id); },
+                   [&](const PlannedOps& planned, const Op& op, const IndexSpace& space) {
+                     return rules.splits(planned, op, space);
+                   },
+                   [&](const PlannedOps& planned, const Op& op, std::size_t result, MadeSpec made) {
+                     return rules.stored(planned, op, result, std::move(made));
+                   }});
+}
+
+}  // namespace trainyard

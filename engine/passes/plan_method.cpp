@@ -1,0 +1,27 @@
+#include "engine/passes/plan_method.h"
+
+#include <utility>
+
+#include "engine/passes/plan_mesh.h"
+
+namespace trainyard {
+
+MethodPlan method_plan(const ParallelConfig& parallel) {
+  const MegatronPlan megatron = megatron_plan(parallel);
+  if (parallel.tensor_method != "atp") return megatron;
+  check(!parallel.tensor_mesh.empty(), "the study's reader has chosen a mesh");
+  if (parallel.sizes_of_tensor_axes().empty()) return megatron;
+  return AtpPlan{megatron.mesh, megatron.data, find_axes(megatron.mesh, "tp0").value_or(Axes{}),
+                 find_axes(megatron.mesh, "tp1").value_or(Axes{})};
+}
+
+std::variant<PlannedGraph, Infeasible> plan_method(Graph graph, const MethodPlan& plan) {
+  if (const auto* atp = std::get_if<AtpPlan>(&plan)) return plan_atp(std::move(graph), *atp);
+  return plan_megatron(std::move(graph), std::get<MegatronPlan>(plan));
+}
+
+MethodAxes axes_of(const MethodPlan& plan) {
+  return std::visit([](const auto& of) { return MethodAxes{of.mesh, of.data}; }, plan);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,26 @@
+// Which planner splits a plan's layers (parallel.tensor_method), and what it is told.
+#pragma once
+
+#include <variant>
+
+#include "engine/passes/plan_atp.h"
+#include "engine/passes/plan_megatron.h"
+
+namespace trainyard {
+
+using MethodPlan = std::variant<MegatronPlan, AtpPlan>;
+
+/// A mesh that atp leaves without a second axis is Megatron's. Its mesh has been chosen.
+MethodPlan method_plan(const ParallelConfig& parallel);
+
+/// Infeasible where a dimension does not divide.
+std::variant<PlannedGraph, Infeasible> plan_method(Graph graph, const MethodPlan& plan);
+
+/// What all methods have.
+struct MethodAxes {
+  DeviceMesh mesh;
+  Axes data;
+};
+MethodAxes axes_of(const MethodPlan& plan);
+
+}  // namespace trainyard

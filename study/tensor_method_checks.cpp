@@ -1,0 +1,120 @@
+// Method atp of tensor parallelism: what goes with it, and which mesh a study gets that names none.
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/base/quantity.h"
+#include "engine/passes/plan_mesh.h"
+#include "engine/planner/atp_mesh.h"
+#include "study/study_origin.h"
+#include "study/study_parts.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr const char* kMethodKey = "parallel.tensor_method";
+constexpr const char* kMeshKey = "parallel.tensor_method.mesh";
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+std::string mesh_text(const std::vector<int>& mesh) {
+  return "[" + text(mesh[0]) + ", " + text(mesh[1]) + "]";
+}
+
+/// parallel.tensor says how many ranks, tensor_method how they lie.
+void check_mesh_ranks(Study& study) {
+  ParallelConfig& parallel = study.parallel;
+  if (!parallel.tensor_axes.empty()) {
+    std::string remedy = text(parallel.tensor);
+    if (parallel.tensor_axes.size() == 2)
+      remedy += " and tensor_method: {name: atp, mesh: " + mesh_text(parallel.tensor_axes) + "}";
+    fail_at(study, "parallel.tensor", "method atp makes the axes; write " + remedy);
+  }
+  if (parallel.tensor_mesh.empty()) return;
+  const std::int64_t ranks = std::int64_t{parallel.tensor_mesh[0]} * parallel.tensor_mesh[1];
+  if (ranks == parallel.tensor) return;
+  fail_at(study, kMeshKey,
+          "mesh " + mesh_text(parallel.tensor_mesh) + " has " + text(ranks) +
+              " ranks, and parallel.tensor says " + text(parallel.tensor));
+}
+
+void check_company(const Study& study) {
+  const ParallelConfig& parallel = study.parallel;
+  const auto refuse = [&](bool wrong, const std::string& key, const std::string& why) {
+    if (wrong) fail_at(study, key, why);
+  };
+  const Family family = study.model.family;
+  const bool of_layers = family == Family::kGpt || family == Family::kBert ||
+                         family == Family::kLlama || family == Family::kT5 ||
+                         family == Family::kVit || family == Family::kClip;
+  refuse(!of_layers, kMethodKey,
+         "method atp splits the layers of families gpt, bert, llama, t5, vit and clip in this "
+         "version, not of " +
+             std::string(to_string(family)) + "; write megatron");
+  refuse(parallel.sequence_parallel, "parallel.sequence_parallel",
+         "between layers method atp splits features, not the sequence; write false");
+  refuse(parallel.context.degree > 1, "parallel.context",
+         "does not go with method atp in this version; write 1");
+  refuse(!study.sharding.empty() && parallel.tensor_mesh.empty(), "sharding",
+         "names axes of a mesh that is yet to be chosen; write tensor_method: {name: atp, mesh: "
+         "[" +
+             text(parallel.tensor) + ", 1]}, or another one");
+}
+
+/// The device of each rank of the first tensor group, before placement moves anything else.
+std::vector<std::int64_t> devices_of_group(const ParallelConfig& parallel) {
+  const DeviceMesh mesh = mesh_of(parallel);
+  std::int64_t stride = 1;
+  if (const auto axes = find_axes(mesh, "tp"); axes && parallel.replicas.empty())
+    stride = make_placement(mesh, parallel.placement).stride[axes->front()];
+  std::vector<std::int64_t> devices;
+  for (int rank = 0; rank < parallel.tensor; ++rank) devices.push_back(rank * stride);
+  return devices;
+}
+
+}  // namespace
+
+AtpLayers atp_layers(const ModelConfig& model) {
+  const auto hidden = static_cast<double>(model.hidden);
+  const auto heads = [&](std::int64_t count) {
+    return static_cast<double>(count * model.head_dim) / hidden;
+  };
+  const bool gated =
+      model.activation == Activation::kSwiglu || model.activation == Activation::kGeglu;
+  const double mlp = static_cast<double>(model.ffn) / hidden;
+  return {heads(model.heads + 2 * model.kv_heads), (gated ? 2 : 1) * mlp, heads(model.heads), mlp};
+}
+
+void check_tensor_method(Study& study) {
+  if (study.parallel.tensor_method != "atp") return;
+  check_mesh_ranks(study);
+  check_company(study);
+}
+
+void choose_tensor_mesh(Study& study) {
+  ParallelConfig& parallel = study.parallel;
+  if (parallel.tensor_method != "atp" || !parallel.tensor_mesh.empty()) return;
+  CommunicationMatrix matrix;
+  if (parallel.measured_meshes.empty()) {
+    auto made = communication_matrix(study.cluster);
+    if (const auto* reason = std::get_if<Infeasible>(&made)) {
+      fail_at(study, kMethodKey,
+              "no mesh is chosen: " + reason->reason + "; write {name: atp, mesh: [" +
+                  text(parallel.tensor) + ", 1]}, or another mesh");
+    }
+    matrix = std::get<CommunicationMatrix>(std::move(made));
+  }
+  const auto meshes = atp_meshes(matrix, devices_of_group(parallel), parallel.measured_meshes,
+                                 AtpEquations::kPaper, atp_layers(study.model));
+  if (meshes.empty()) {
+    fail_at(study, "parallel.tensor_method.measured",
+            "says nothing of a mesh of " + text(parallel.tensor) + " ranks");
+  }
+  const AtpMesh& best = best_of(meshes);
+  parallel.tensor_mesh = {best.d1, best.d2};
+  study.origins[kMeshKey] = derived_origin(
+      "least all-reduce time of " + text(std::ssize(meshes)) + " meshes, by " +
+      (parallel.measured_meshes.empty() ? "the cluster's links" : "measured bandwidths"));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,94 @@
+// Method atp trains as one device does, on every mesh, in every family that it splits, beside what
+// it may be combined with; and its checkpoints are read by other layouts and the other way round.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/real/layouts.h"
+#include "tests/real/parity.h"
+
+namespace trainyard {
+
+namespace {
+
+const std::string kTraining = "precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}, dropout: ";
+
+std::string study(const std::string& family) {
+  return parity_study(family, kTraining + (family == "llama" ? "0" : "0.1"));
+}
+
+/// On so many ranks of one replica and one stage.
+Sets on_mesh(int d1, int d2) {
+  const std::string ranks = std::to_string(d1 * d2);
+  return {"cluster.ranks=" + ranks, "parallel.tensor=" + ranks,
+          "parallel.tensor_method={name: atp, mesh: [" + std::to_string(d1) + ", " +
+              std::to_string(d2) + "]}"};
+}
+
+}  // namespace
+
+TEST_CASE("method atp trains as one device does, on every mesh and in every family") {
+  for (const std::string family : {"gpt", "bert", "bert-next", "llama", "t5"}) {
+    const LoopbackRun one = run_loopback(study(family), {}, {.steps = 2});
+    for (const auto& [d1, d2] : {std::pair{2, 2}, {1, 4}, {4, 1}, {1, 2}}) {
+      for (const std::string flash : {"auto", "false"}) {
+        CAPTURE(family, d1, d2, flash);
+        const Sets sets = joined(on_mesh(d1, d2), {"training.flash_attention=" + flash});
+        check_same(one, run_loopback(study(family), sets, {.steps = 2}), kFp64);
+      }
+    }
+  }
+}
+
+TEST_CASE("8 ranks of method atp train as one device does") {
+  const std::string text = parity_study("llama", kTraining + "0");
+  const Sets model = {
+      "model={family: llama, layers: 2, hidden: 64, heads: 16, kv_heads: 8, ffn: "
+      "96, vocab: 62, seq_len: 8, head_norm: true}"};
+  const LoopbackRun one = run_loopback(text, model, {.steps = 2});
+  for (const auto& [d1, d2] : {std::pair{4, 2}, {2, 4}, {1, 8}}) {
+    CAPTURE(d1, d2);
+    check_same(one, run_loopback(text, joined(model, on_mesh(d1, d2)), {.steps = 2}), kFp64);
+  }
+}
+
+TEST_CASE("method atp trains as one device does beside every feature") {
+  const std::vector<Sets> features = {
+      {"recompute=full"},
+      {"recompute=selective"},
+      {"recompute={method: selective, modules: [core-attn, layernorm]}"},
+      {"recompute=full", "offload={activations: true, horizon: 1}"},
+      {"training.microbatch=2", "parallel.tensor_overlap=block"},
+      {"training.microbatch=2", "parallel.tensor_overlap=across-blocks"},
+      {"training.microbatch=[2, 1, 1, 3, 1]"},
+      {"cluster.ranks=8", "parallel.data=2", "parallel.zero=1"},
+      {"cluster.ranks=8", "parallel.data=2", "parallel.zero={stage: 1, by: parameter}"},
+      {"cluster.ranks=8", "parallel.data=2", "parallel.zero=2"},
+      {"cluster.ranks=8", "parallel.data=2", "parallel.zero=3"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=1f1b", "recompute=group"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule={method: zb-h1, post_validation: true}"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "parallel.virtual_stages=2",
+       "schedule=interleaved"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=dualpipe-v"}};
+  for (const std::string family : {"gpt", "llama"}) {
+    const LoopbackRun one = run_loopback(study(family), {}, {.steps = 2});
+    for (const Sets& feature : features) {
+      CAPTURE(family, feature);
+      const Sets sets = joined(on_mesh(2, 2), feature);
+      check_same(one, run_loopback(study(family), sets, {.steps = 2}), kFp64);
+    }
+  }
+}
+
+TEST_CASE("a run of method atp goes on from other layouts, and they from it") {
+  const std::vector<Sets> layouts = {
+      {},
+      on_mesh(2, 2),
+      on_mesh(1, 4),
+      {"cluster.ranks=4", "parallel.tensor=4", "parallel.sequence_parallel=true"},
+      {"cluster.ranks=4", "parallel.tensor=2", "parallel.pipeline=2"},
+      joined(on_mesh(2, 2), {"cluster.ranks=8", "parallel.data=2", "parallel.zero=1"})};
+  check_goes_on(study("gpt"), on_mesh(2, 2), layouts);
+}
+
+}  // namespace trainyard

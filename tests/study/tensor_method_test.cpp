@@ -1,0 +1,106 @@
+// Method atp in a study: its forms, the mesh that it is left to choose, what does not go with it,
+// and how it is written and reads back.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "study/study_writer.h"
+#include "tests/study/study_fixture.h"
+
+namespace trainyard {
+
+namespace {
+
+/// A GPT on 2 nodes of 8 devices, on so many tensor ranks.
+std::string study(int tensor, const std::string& method) {
+  return "model: {family: gpt, layers: 2, hidden: 64, heads: 16, vocab: 64, seq_len: 32}\n"
+         "cluster: {preset: box, nodes: 2}\n"
+         "parallel: {tensor: " +
+         std::to_string(tensor) + ", tensor_method: " + method +
+         "}\ntraining: {global_batch: 32}\n";
+}
+
+ParallelConfig parallel(int tensor, const std::string& method) {
+  return read(study(tensor, method)).parallel;
+}
+
+}  // namespace
+
+TEST_CASE("a method is a word, or a map with its mesh") {
+  CHECK(parallel(4, "megatron").tensor_mesh.empty());
+  CHECK(parallel(4, "{name: megatron}").tensor_method == "megatron");
+  const ParallelConfig atp = parallel(8, "{name: atp, mesh: [2, 4]}");
+  CHECK(atp.tensor_method == "atp");
+  CHECK(atp.tensor_mesh == std::vector<int>{2, 4});
+  CHECK(atp.sizes_of_tensor_axes() == std::vector<int>{2, 4});
+  // One axis, which is called as Megatron's.
+  CHECK(parallel(8, "{name: atp, mesh: [8, 1]}").sizes_of_tensor_axes().empty());
+}
+
+TEST_CASE("a mesh that is left out is the one of least communication") {
+  // Inside a node all devices are joined alike: 3.25 of [4, 2] is less than 3.5 of [8, 1]; of 4
+  // ranks it is 4.5 and 3 (section 5.4: (14 d2 + 4 d1 - 18) / N).
+  CHECK(parallel(8, "atp").tensor_mesh == std::vector<int>{4, 2});
+  CHECK(parallel(8, "{name: atp, mesh: auto}").tensor_mesh == std::vector<int>{4, 2});
+  CHECK(parallel(4, "atp").tensor_mesh == std::vector<int>{4, 1});
+  CHECK(parallel(1, "atp").tensor_mesh == std::vector<int>{1, 1});
+  const Study chosen = read(study(8, "atp"));
+  CHECK(chosen.origins.at("parallel.tensor_method.mesh").note ==
+        "least all-reduce time of 4 meshes, by the cluster's links");
+  // Measured, as ATP's IC1.
+  CHECK(parallel(8, "{name: atp, measured: {2x4: [1.20, 4.95], 8x1: [0.97, 0]}}").tensor_mesh ==
+        std::vector<int>{2, 4});
+  CHECK(parallel(8, "{name: atp, measured: {2x4: [0.60, 2.5], 8x1: [0.97, 0]}}").tensor_mesh ==
+        std::vector<int>{8, 1});
+}
+
+TEST_CASE("a chosen mesh is written, and reads back") {
+  const Study chosen = read(study(8, "{name: atp, measured: {2x4: [1.20, 4.95], 8x1: [0.97, 0]}}"));
+  const std::string text = resolved_study_text(chosen);
+  CHECK_THAT(text, Catch::Contains("tensor_method:") && Catch::Contains("name: atp") &&
+                       Catch::Contains("mesh: [2, 4]"));
+  const Study again = read(text);
+  CHECK(again.parallel.tensor_mesh == std::vector<int>{2, 4});
+  CHECK(again.parallel.tensor_method == "atp");
+}
+
+TEST_CASE("what does not go with method atp is said at its place") {
+  const auto error = [](int tensor, const std::string& method,
+                        const std::vector<std::string>& sets = {}) {
+    return error_of(study(tensor, method), sets);
+  };
+  CHECK_THAT(error(4, "{name: atp, mesh: [2, 4]}"),
+             Catch::Contains("parallel.tensor_method.mesh: mesh [2, 4] has 8 ranks, and "
+                             "parallel.tensor says 4"));
+  CHECK_THAT(error(4, "{name: atp, mesh: [4]}"),
+             Catch::Contains("mesh: expected the ranks along two axes, such as [2, 4]"));
+  CHECK_THAT(error(4, "{name: atp, mesh: best}"), Catch::Contains("mesh: unknown mesh 'best'"));
+  CHECK_THAT(
+      error(4, "{name: megatron, mesh: [4, 1]}"),
+      Catch::Contains("mesh: method megatron has one axis; leave it out, or write name: atp"));
+  CHECK_THAT(error(4, "{name: atp, measured: {4: [1, 1]}}"),
+             Catch::Contains("expected a mesh such as 2x4, got '4'"));
+  CHECK_THAT(error(4, "{name: atp, measured: {2x2: [1]}}"),
+             Catch::Contains("expected the bandwidths along both axes in GB/s"));
+  CHECK_THAT(error(4, "{name: atp, measured: {4x1: [1, 1]}}"),
+             Catch::Contains("an axis of one rank, and no other, has bandwidth 0"));
+  CHECK_THAT(error(4, "{name: atp, measured: {2x4: [1, 1]}}"),
+             Catch::Contains("parallel.tensor_method.measured: says nothing of a mesh of 4 ranks"));
+  CHECK_THAT(error(4, "atp", {"parallel.sequence_parallel=true"}),
+             Catch::Contains("parallel.sequence_parallel: between layers method atp splits "
+                             "features, not the sequence; write false"));
+  CHECK_THAT(error(4, "atp", {"parallel.context=2"}),
+             Catch::Contains("parallel.context: does not go with method atp in this version"));
+  CHECK_THAT(error(4, "atp", {"parallel.tensor={tp0: 2, tp1: 2}"}),
+             Catch::Contains("parallel.tensor: method atp makes the axes; write 4 and "
+                             "tensor_method: {name: atp, mesh: [2, 2]}"));
+  CHECK_THAT(error(4, "atp", {"sharding={'*.mlp.fc1': {weight: [tp, R]}}"}),
+             Catch::Contains("names axes of a mesh that is yet to be chosen"));
+  CHECK_THAT(
+      error(4, "atp", {"model={family: swin, layers: 8, hidden: 64, heads: 16, image_size: 224}"}),
+      Catch::Contains("parallel.tensor_method: method atp splits the layers of families gpt, "
+                      "bert, llama, t5, vit and clip in this version, not of swin; write "
+                      "megatron"));
+}
+
+}  // namespace trainyard
