@@ -22,6 +22,7 @@ struct StudyOptions {
   bool no_fold = false;
   std::vector<std::int64_t> trace_ranks;
   bool no_reuse = false;
+  bool compare_methods = false;                 // of simulate
   bool full = false;                            // of compile: all lines of every list
   bool verify = false;                          // of compile: CompileOptions::verify
   int jobs = 0;                                 // processes; 0: one per core
@@ -32,6 +33,7 @@ struct StudyOptions {
 int report_infeasible(const StudyOptions& options, const PlanError& error);
 
 int run_simulate(const StudyOptions& options);
+int run_compare_methods(const StudyOptions& options);  // simulate --compare-tensor-methods
 int run_compile(const StudyOptions& options);
 int run_sweep(const StudyOptions& options);
 int run_list(const std::string& what);

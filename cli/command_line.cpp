@@ -162,7 +162,11 @@ void CommandLine::add_simulate() {
       ->delimiter(',');
   command->add_flag("--no-reuse", options_.no_reuse,
                     "time every call op by op, and every message in SimGrid");
-  on(command, [this] { return run_simulate(options_); });
+  command->add_flag("--compare-tensor-methods", options_.compare_methods,
+                    "under each method of tensor parallelism, side by side");
+  on(command, [this] {
+    return options_.compare_methods ? run_compare_methods(options_) : run_simulate(options_);
+  });
 }
 
 void CommandLine::add_compile() {

@@ -1,0 +1,94 @@
+// `trainyard simulate --compare-tensor-methods`: one study under every method that splits its
+// layers over as many ranks, each simulated.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "app/commands.h"
+#include "app/simulation.h"
+#include "report/method_table.h"
+#include "system/output_folder.h"
+#include "system/terminal.h"
+
+namespace trainyard {
+
+namespace {
+
+struct Method {
+  std::string name;
+  std::vector<int> mesh;
+  std::string value;  // of parallel.tensor_method
+};
+
+/// On N x 1 ranks atp is megatron.
+std::vector<Method> methods_for(int ranks) {
+  std::vector<Method> out = {{"megatron", {}, "megatron"}};
+  for (int d2 = 2; d2 <= ranks; ++d2) {
+    if (ranks % d2 != 0) continue;
+    const int d1 = ranks / d2;
+    out.push_back({"atp",
+                   {d1, d2},
+                   "{name: atp, mesh: [" + std::to_string(d1) + ", " + std::to_string(d2) + "]}"});
+  }
+  return out;
+}
+
+Prepared prepare_with(const StudyOptions& options, const Method& method) {
+  std::vector<std::string> sets = options.sets;
+  sets.push_back("parallel.tensor_method=" + method.value);
+  return prepare(options.study, sets, options.fidelity);
+}
+
+MethodRow simulate_method(const StudyOptions& options, const Method& method) {
+  MethodRow refused;
+  refused.method = method.name;
+  refused.mesh = method.mesh;
+  try {
+    const Prepared prepared = prepare_with(options, method);
+    RunOptions run;
+    run.fold = !options.no_fold;
+    run.reuse = !options.no_reuse;
+    run.record_rows = false;
+    const auto answer = simulate(prepared, run);
+    if (const auto* reason = std::get_if<Infeasible>(&answer)) {
+      refused.refused = reason->reason;
+      return refused;
+    }
+    const auto& result = std::get<Simulation>(answer);
+    return method_row(method.name, method.mesh, result.summary, result.program);
+  } catch (const ConfigError& error) {
+    // The method alone is refused: the study has been read as it stands.
+    refused.refused = error.key_path() + ": " + error.problem();
+    return refused;
+  }
+}
+
+}  // namespace
+
+int run_compare_methods(const StudyOptions& options) {
+  std::optional<OutputFolder> folder;
+  if (!options.out.empty())
+    folder.emplace(options.out, WrittenBy{"simulate", options.study}, options.overwrite);
+  const Prepared as_it_stands = prepare(options.study, options.sets, options.fidelity);
+  print_warnings(as_it_stands.study.warnings);
+  std::vector<MethodRow> rows;
+  for (const Method& method : methods_for(as_it_stands.study.parallel.tensor))
+    rows.push_back(simulate_method(options, method));
+  std::string json = method_table_json(options.study, rows);
+  if (folder) {
+    json = folder->marked_json(json);
+    folder->write("tensor_methods.json", json);
+    folder->commit();
+  }
+  if (options.json)
+    print_answer(json);
+  else
+    print_text(method_table_text(rows));
+  const bool any = std::any_of(rows.begin(), rows.end(),
+                               [](const MethodRow& row) { return row.refused.empty(); });
+  if (any) return kDone;
+  say(options.study + ": none of the " + std::to_string(rows.size()) + " methods can run");
+  return kCannotRun;
+}
+
+}  // namespace trainyard
