@@ -90,7 +90,10 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
     config.tensor_method = kTensorMethodWords[read_word(name, "tensor_method", kTensorMethodWords,
                                                         kPlannedTensorMethods)];
   };
-  if (node->is_scalar()) return read_name(*node);
+  if (node->is_scalar()) {
+    parallel.study().origins[parallel.key_path("tensor_method.name")] = origin_of(*node);
+    return read_name(*node);
+  }
   Section section = parallel.child("tensor_method");
   parallel.draft().attempt([&] { read_name(section.required("name")); });
   section.read_given("mesh", [&](const YamlNode& mesh) {

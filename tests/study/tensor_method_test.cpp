@@ -62,6 +62,8 @@ TEST_CASE("a chosen mesh is written, and reads back") {
   const Study again = read(text);
   CHECK(again.parallel.tensor_mesh == std::vector<int>{2, 4});
   CHECK(again.parallel.tensor_method == "atp");
+  CHECK_THAT(resolved_study_text(read(study(4, "megatron"), {"parallel.tensor_method=atp"})),
+             Catch::Contains("name: atp  # --set parallel.tensor_method=atp"));
 }
 
 TEST_CASE("what does not go with method atp is said at its place") {
