@@ -201,7 +201,8 @@ Json stages_json(const PipelinePlan& plan, const BlockCosts& costs, std::int64_t
     const std::size_t end = plan.stages.ends[s];
     const std::int64_t parts = plan.replicas[s] * plan.chosen.microbatches;
     const std::int64_t samples = (batch + parts - 1) / parts;
-    const StageCost cost = costs.stage(first, end, samples, plan.replicas[s], plan.recompute);
+    const StageCost cost =
+        costs.stage(first, end, samples, plan.replicas[s], plan.chosen.recompute);
     const StageMemory memory = costs.memory(first, end, samples, plan.replicas[s]);
     out.push_back({{"blocks", {first, end}},
                    {"replicas", plan.replicas[s]},
@@ -313,8 +314,9 @@ Json solve_rannc(const YamlNode& problem) {
   }
   const BlockCosts costs(found.written.graph, found.blocks.blocks, options);
   const PipelineCosts of_stages{
-      [&](std::size_t first, std::size_t end, std::int64_t samples, std::int64_t replicas,
-          bool recompute) { return costs.stage(first, end, samples, replicas, recompute); },
+      [&](const StageOfBlocks& of) {
+        return costs.stage(of.first, of.end, of.samples, of.replicas, of.recompute);
+      },
       [&](std::size_t first, std::size_t end) { return costs.all_reduce(first, end); }};
   auto answer = search_pipeline(search, of_stages);
   if (const auto* none = std::get_if<Infeasible>(&answer))
@@ -325,7 +327,7 @@ Json solve_rannc(const YamlNode& problem) {
               {"replicas", plan.chosen.replicas},
               {"stages", plan.chosen.stages},
               {"microbatches", plan.chosen.microbatches},
-              {"recompute", plan.recompute},
+              {"recompute", plan.chosen.recompute},
               {"time", plan.chosen.time},
               {"value", plan.stages.value},
               {"stage_ends", plan.stages.ends},

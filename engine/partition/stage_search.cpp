@@ -1,9 +1,11 @@
 #include "engine/partition/stage_search.h"
 
+#include <algorithm>
 #include <bit>
 #include <string>
 
 #include "engine/base/quantity.h"
+#include "engine/base/readable.h"
 #include "engine/partition/stage_table.h"
 
 namespace trainyard {
@@ -17,6 +19,7 @@ std::int64_t samples_of(const StageProblem& problem, std::int64_t k) {
 }
 
 bool may_have(const StageProblem& problem, std::int64_t k) {
+  if (problem.each > 0 && k != problem.each) return false;
   if (problem.powers_of_two && !std::has_single_bit(static_cast<std::uint64_t>(k))) return false;
   if (samples_of(problem, k) < 1) return false;
   return !problem.round_up || k <= samples_of(problem, 1);
@@ -38,12 +41,16 @@ std::string obstacle(const StageProblem& problem) {
     return number_of(problem.devices, "device") + " cannot have " +
            number_of(problem.stages, "stage") + ", each at least one";
   }
-  if (!may_have(problem, 1)) {
+  if (samples_of(problem, std::max<std::int64_t>(problem.each, 1)) < 1) {
     return "a batch of " + std::to_string(problem.batch) + " has no sample for each of " +
            number_of(problem.replicas, "replica") + " x " +
            number_of(problem.microbatches, "microbatch");
   }
   return "";
+}
+
+std::string memory_text(const StageProblem& problem, double memory) {
+  return problem.in_bytes ? bytes_text(static_cast<Bytes>(memory)) : number_text(memory);
 }
 
 /// Where no division was found: memory, or the devices that stages may have.
@@ -56,17 +63,18 @@ std::string why_none(const StageProblem& problem, const StageCostTable& costs) {
     for (std::int64_t k = 1; k <= problem.devices - problem.stages + 1; ++k) {
       if (costs.allowed(k)) least = std::min(least, costs.at(block, block + 1, k).memory);
     }
-    if (least <= needed) continue;
+    if (least <= needed || least == kNoValue) continue;
     needed = least;
     worst = block;
   }
   if (needed > problem.memory) {
-    return "block " + std::to_string(worst) + " alone needs memory of " + number_text(needed) +
-           ", and a device has " + number_text(problem.memory);
+    return "block " + std::to_string(worst) + " alone needs memory of " +
+           memory_text(problem, needed) + ", and a device has " +
+           memory_text(problem, problem.memory);
   }
   return "no division into " + number_of(problem.stages, "stage") + " on " +
          number_of(problem.devices, "device") + " fits in memory of " +
-         number_text(problem.memory) + " with a sample for every device" +
+         memory_text(problem, problem.memory) + " with a sample for every device" +
          (problem.powers_of_two ? " and a power of two of them per stage" : "");
 }
 

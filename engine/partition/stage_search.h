@@ -43,6 +43,8 @@ struct StageProblem {
   bool round_up = false;            // a device's samples; false: down, as the paper has it
   bool powers_of_two = false;       // devices of a stage
   bool keep_least_devices = false;  // kPaper: d_min is set once, as line 6 has it
+  std::int64_t each = 0;            // devices that every stage has; 0: as many as is best
+  bool in_bytes = false;            // memory, for messages
 };
 
 struct StageDivision {

@@ -1,6 +1,7 @@
 // RaNNC's whole search: memory and times of its tutorial, the loops of algorithm 2, laws.
 #include "engine/partition/pipeline_search.h"
 
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -35,10 +36,10 @@ TaskBlocks atoms(const TaskGraph& graph) {
 }
 
 PipelineCosts costs_of(const BlockCosts& costs) {
-  return {
-      [&costs](std::size_t first, std::size_t end, std::int64_t samples, std::int64_t replicas,
-               bool recompute) { return costs.stage(first, end, samples, replicas, recompute); },
-      [&costs](std::size_t first, std::size_t end) { return costs.all_reduce(first, end); }};
+  return {[&costs](const StageOfBlocks& of) {
+            return costs.stage(of.first, of.end, of.samples, of.replicas, of.recompute);
+          },
+          [&costs](std::size_t first, std::size_t end) { return costs.all_reduce(first, end); }};
 }
 
 }  // namespace
@@ -94,7 +95,7 @@ TEST_CASE("the fewest stages that fit are taken, and the microbatches of the sho
   const auto& plan = std::get<PipelinePlan>(found);
   CHECK(plan.chosen.stages == 4);
   CHECK(plan.stages.ends == std::vector<std::size_t>{2, 4, 6, 8});
-  CHECK(plan.recompute);
+  CHECK(plan.chosen.recompute);
   // A sample is 2 + 4 and 2 again on each stage; with m microbatches of 16/m samples (m+3)(16/m) 8.
   CHECK(plan.chosen.microbatches == 16);
   CHECK(plan.chosen.time == Approx(19 * 8));
@@ -129,6 +130,52 @@ TEST_CASE("a batch of a million microbatches is timed without walking over them"
   // One stage on four devices: a device cannot have less than a sample.
   CHECK(std::get<PipelinePlan>(found).chosen.stages == 1);
   CHECK(std::get<PipelinePlan>(found).chosen.time == Approx((1 << 18) * 8.0));
+}
+
+TEST_CASE("what is given is not searched for") {
+  const TaskGraph graph = layers(8, {1, 2, 0, 0, 5}, 0);
+  const TaskBlocks blocks = atoms(graph);
+  const BlockCosts costs(graph, blocks.blocks, {.all_reduce_bandwidth = 1e30});
+  const auto plan_of = [&](PipelineProblem problem) {
+    return std::get<PipelinePlan>(search_pipeline(problem, costs_of(costs)));
+  };
+  PipelineProblem problem{8, 2, 4, 16, 1e9, StageRule::kExact};
+  problem.stages = 3;
+  CHECK(plan_of(problem).chosen.stages == 3);
+  problem.microbatches = 2;
+  PipelinePlan plan = plan_of(problem);
+  CHECK(plan.chosen.microbatches == 2);
+  CHECK(plan.tried.size() == 1);
+  // One pipeline over both nodes, whose stages have two devices each.
+  problem.each = 2;
+  plan = plan_of(problem);
+  CHECK(plan.replicas == std::vector<std::int64_t>{2, 2, 2});
+  CHECK(plan.chosen.replicas == 1);
+  problem.stages = 0;
+  CHECK(plan_of(problem).replicas == std::vector<std::int64_t>{2});
+  problem.memory = 25;  // two layers of 10 bytes, state in
+  CHECK(plan_of(problem).replicas == std::vector<std::int64_t>{2, 2, 2, 2});
+  problem.stages = 5;  // of two devices each are more than eight
+  CHECK(std::holds_alternative<Infeasible>(search_pipeline(problem, costs_of(costs))));
+}
+
+TEST_CASE("steps that are given decide among numbers of microbatches, or that nothing fits") {
+  const TaskGraph graph = layers(4, {1, 2, 0, 0, 0}, 0);
+  const TaskBlocks blocks = atoms(graph);
+  const BlockCosts costs(graph, blocks.blocks, {});
+  PipelineCosts with_steps = costs_of(costs);
+  const PipelineProblem problem{4, 1, 2, 16, 1, StageRule::kExact};
+  // The fourth is shortest; what has one stage does not fit after all.
+  with_steps.step = [](const PipelineTrial& trial,
+                       const StageDivision&) -> std::variant<double, Infeasible> {
+    if (trial.stages == 1) return Infeasible{"is too large"};
+    return std::abs(static_cast<double>(trial.microbatches) - 8);
+  };
+  const auto plan = std::get<PipelinePlan>(search_pipeline(problem, with_steps));
+  CHECK(plan.chosen.stages == 2);
+  CHECK(plan.chosen.microbatches == 8);
+  CHECK(plan.chosen.time == 0);
+  CHECK(plan.tried.front().reason == "is too large");
 }
 
 TEST_CASE("what fits nowhere has a reason") {
