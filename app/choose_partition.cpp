@@ -10,7 +10,6 @@
 
 #include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
-#include "engine/cost/transfer_time.h"
 #include "engine/partition/stage_partition.h"
 #include "engine/passes/one_stage_graph.h"
 #include "engine/planner/autopipe_cuts.h"
@@ -23,14 +22,8 @@ namespace {
 
 /// Between nodes where the plan has several: there some of its transfers go.
 TransferRate rate_between_stages(const Study& study) {
-  const Cluster& cluster = study.cluster;
-  const bool one_node = study.parallel.num_ranks() <= cluster.devices_per_node;
-  const Distance distance = one_node ? Distance::kSameNode : Distance::kSameLeaf;
-  SourceLog log;
-  const auto at = [&](Bytes bytes) { return transfer_parts(bytes, distance, cluster, log); };
-  constexpr Bytes kSample = Bytes{16} << 20U;  // as activations between stages are
-  const TransferTime time = at(kSample);
-  return {time.latency, time.transfer / static_cast<double>(kSample)};
+  const bool one_node = study.parallel.num_ranks() <= study.cluster.devices_per_node;
+  return transfer_rate(study.cluster, one_node ? Distance::kSameNode : Distance::kSameLeaf);
 }
 
 TrainingGraph graph_of(const Prepared& prepared) {

@@ -191,6 +191,7 @@ int run_compile(const StudyOptions& options) {
       out["begins_at"] = log.begins_at;
     out["kept"] = log.kept;
     out["stages"] = stages_json(program, stages);
+    if (!prepared.study.planned.empty()) out["planned"] = prepared.study.planned;
     out["schedule"] = nlohmann::ordered_json::array();
     for (const auto& actions : log.schedule.actions) {
       auto& row = out["schedule"].emplace_back(nlohmann::ordered_json::array());
@@ -205,6 +206,8 @@ int run_compile(const StudyOptions& options) {
   }
   Brief answer(options.full);
   answer.add(partition_text(log, prepared.study.recompute, program, stages));
+  if (const auto& planned = prepared.study.planned; !planned.empty())
+    answer.add("planned\n" + joined(planned));
   answer.add(schedule_text(log, prepared.study, options.full), kGridNotes);
   answer.add(memory_text(peaks, prepared.study));
   if (transfers) answer.add(transfers_text(*transfers));

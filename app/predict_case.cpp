@@ -100,6 +100,8 @@ Prediction predict_case(const PublishedCase& one, const PredictOptions& options,
     return predict_prepared(prepare_case(one, options, resolvers));
   } catch (const ConfigError& error) {
     return skipped({}, error.what(), error.problem());
+  } catch (const PlanError& error) {
+    return skipped({}, error.what(), error.what());
   } catch (const BackendError& error) {
     return skipped({}, one.facts.place + ": " + error.what(), error.what());
   }

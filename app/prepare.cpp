@@ -7,7 +7,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "app/plan_by_rannc.h"
 #include "app/resolve_by_cost.h"
+#include "engine/base/quantity.h"
 #include "engine/plan/graph_source.h"
 #include "models/hugging_face.h"
 #include "models/model.h"
@@ -20,6 +22,7 @@
 #include "study/recompute_modules.h"
 #include "study/resolve_sharding.h"
 #include "study/study_origin.h"
+#include "study/study_writer.h"
 #include "system/data_root.h"
 #include "system/this_cpu.h"
 
@@ -40,6 +43,19 @@ auto remembered(LookUp look_up) {
     if (it != known->end()) return it->second;
     return known->emplace(names, look_up(first, second)).first->second;
   };
+}
+
+/// All that the answer to a request follows from.
+std::string text_of(const PipelineRequest& request) {
+  const PartitionConfig& partition = request.partition;
+  std::string text = resolved_study_text(request.one_stage) + request.schedule;
+  for (const double number :
+       {static_cast<double>(partition.rule), static_cast<double>(partition.blocks),
+        partition.margin, static_cast<double>(request.stages), static_cast<double>(request.each),
+        static_cast<double>(request.microbatches), request.shards_state ? 1.0 : 0.0,
+        request.recompute ? 1.0 : 0.0})
+    text += " " + number_text(number);
+  return text;
 }
 
 }  // namespace
@@ -99,6 +115,14 @@ StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>&
     return StudyResolvers::Problem{problem->key, problem->problem};
   };
   resolvers.names = [root](StudyResolvers::Names which) { return preset_names(root, which); };
+  const auto planned = std::make_shared<std::map<std::string, PlannedPipeline>>();
+  // A copy, for it goes on behind this function, as the one that is returned does.
+  resolvers.plan_pipeline = [known = resolvers, planned](const PipelineRequest& request) {
+    const std::string all = text_of(request);
+    const auto found = planned->find(all);
+    if (found != planned->end()) return found->second;
+    return planned->emplace(all, plan_by_rannc(request, known)).first->second;
+  };
   return resolvers;
 }
 

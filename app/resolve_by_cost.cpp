@@ -1,48 +1,20 @@
 #include "app/resolve_by_cost.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 #include <variant>
 
+#include "app/analytic_step.h"
 #include "app/choose_partition.h"
-#include "engine/exec/analytic_executor.h"
-#include "engine/exec/costs.h"
-#include "engine/memory/memory.h"
 #include "engine/planner/search_recompute.h"
 #include "engine/planner/search_schedule.h"
-#include "study/compile_study.h"
 #include "study/study_origin.h"
 #include "study/study_words.h"
 
 namespace trainyard {
 
 namespace {
-
-/// nullopt: the study has none.
-std::optional<Program> program_of(const Prepared& prepared, const Study& study, PassLog& log) {
-  auto compiled = compile(prepared.model, study, prepared.software, log);
-  if (std::holds_alternative<Infeasible>(compiled)) return std::nullopt;
-  return std::get<Program>(std::move(compiled));
-}
-
-/// A step with closed forms.
-Trace step_of(const Prepared& prepared, const Study& study, const Program& program,
-              bool with_rows) {
-  SourceLog sources;
-  const Costs costs =
-      make_costs(program, prepared.hardware, prepared.software, study.cluster, sources);
-  RunOptions options;
-  options.record_rows = with_rows;
-  const std::array<Job, 1> jobs = {Job{&program, 0}};
-  return AnalyticExecutor().run(jobs, costs, options);
-}
-
-std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,
-                                 const Program& program) {
-  return memory_peaks(program, fixed_memory(prepared.software, study.training.precision));
-}
 
 std::optional<EvaluatedStep> evaluate_schedule(const Prepared& prepared, Study study,
                                                const ScheduleConfig& schedule, bool with_times) {
@@ -68,10 +40,6 @@ std::optional<EvaluatedShare> evaluate_share(const Prepared& prepared, Study stu
       peaks.begin(), peaks.end(), [](const auto& a, const auto& b) { return a.total < b.total; });
   return EvaluatedShare{log.units, static_cast<std::size_t>(largest - peaks.begin()),
                         largest->total};
-}
-
-Bytes capacity_of(const Prepared& prepared) {
-  return prepared.hardware.memory_capacity - prepared.hardware.memory_reserved;
 }
 
 /// `study`: prepared.study, or it with other cuts.

@@ -78,6 +78,8 @@ class PointRunner {
     } catch (const ConfigError& error) {
       refuse(point, PointStatus::kRefused, error.what());
       outcome.unknown_key = error.unknown_key();
+    } catch (const PlanError& error) {
+      refuse(point, PointStatus::kNoProgram, error.what());
     } catch (const BackendError& error) {
       refuse(point, PointStatus::kFailed, error.what());
     }

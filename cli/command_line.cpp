@@ -34,6 +34,8 @@ int guarded(const StudyOptions& options, const std::function<int()>& command) {
     return command();
   } catch (const ConfigError& error) {
     return report_error(error, to_string(error.where()), options.json);
+  } catch (const PlanError& error) {
+    return report_error(kCannotRun, error.what(), to_string(error.where()), options.json);
   } catch (const BackendError& error) {
     return report_error(kBackendFailed, error.what(), "", options.json);
   } catch (const std::bad_alloc&) {

@@ -1,5 +1,6 @@
 // `partition` and `schedule`, each a word or a map with its details; and `offload`.
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -71,6 +72,42 @@ void read_budget(Section& section, PartitionConfig& partition) {
     node->fail("expected 50 ms (one step evaluated) to 86400 s");
 }
 
+/// `blocks: 32`, or `blocks: none`.
+void read_blocks(Section& section, PartitionConfig& partition) {
+  const auto node = section.given("blocks");
+  if (!node) return;
+  const bool none = node->is_scalar() && node->as_string() == "none";
+  partition.blocks = none ? 0 : section.integer_of(*node, "blocks");
+}
+
+/// Keys that are of another method than the one that the study says.
+void refuse_of_other_methods(const Study& study) {
+  const PartitionConfig& partition = study.partition;
+  const auto refuse = [&](std::initializer_list<const char*> keys, const std::string& problem) {
+    for (const std::string key : keys) {
+      if (is_said(study, "partition." + key)) fail_at(study, "partition." + key, problem);
+    }
+  };
+  const std::string& method = partition.method;
+  if (method == "cuts") {
+    refuse({"method", "ends", "uneven", "between", "shards", "bound", "budget", "rule", "blocks",
+            "margin"},
+           "says how layers are divided, and cuts does, too; leave one of them out");
+  } else if (method != "uniform") {
+    refuse({"ends", "uneven"}, "is of method uniform; " + method + " has no use for it");
+  }
+  if (method != "cost" && method != "parameters")
+    refuse({"between"}, "is of methods cost and parameters");
+  if (method != "search") refuse({"budget"}, "is of method search");
+  if (method != "autopipe") refuse({"shards"}, "is of method autopipe");
+  if (method != "autopipe" || partition.shards != PartitionConfig::Shards::kFarthest)
+    refuse({"bound"}, "is of method autopipe with shards: farthest");
+  if (method != "rannc") return refuse({"rule", "blocks", "margin"}, "is of method rannc");
+  refuse({"replicas"},
+         "is what method rannc decides; parallel.data says one number for all stages");
+  refuse({"on"}, "places stages, and method rannc does, too; leave one of them out");
+}
+
 void read_partition(Section& root) {
   PartitionConfig& partition = root.study().partition;
   const auto node = root.given("partition");
@@ -80,6 +117,7 @@ void read_partition(Section& root) {
   Section section = root.child("partition");
   section.read_all({{"ends", [&] { read_ends(section, partition); }},
                     {"budget", [&] { read_budget(section, partition); }},
+                    {"blocks", [&] { read_blocks(section, partition); }},
                     {"cuts",
                      [&] {
                        if (const auto cuts = section.given("cuts")) read_cuts(*cuts, partition);
@@ -87,23 +125,7 @@ void read_partition(Section& root) {
                     {"replicas", [&] { read_replicas(section, partition); }},
                     {"on", [&] { read_on(section, partition); }}});
   section.finish();
-  const auto refuse = [&](const std::string& key, const std::string& problem) {
-    if (is_said(root.study(), "partition." + key))
-      fail_at(root.study(), "partition." + key, problem);
-  };
-  if (partition.method == "cuts") {
-    for (const char* key : {"method", "ends", "uneven", "between", "shards", "bound", "budget"})
-      refuse(key, "says how layers are divided, and cuts does, too; leave one of them out");
-  } else if (partition.method != "uniform") {
-    for (const char* key : {"ends", "uneven"})
-      refuse(key, "is of method uniform; " + partition.method + " has no use for it");
-  }
-  if (partition.method != "cost" && partition.method != "parameters")
-    refuse("between", "is of methods cost and parameters");
-  if (partition.method != "search") refuse("budget", "is of method search");
-  if (partition.method != "autopipe") refuse("shards", "is of method autopipe");
-  if (partition.method != "autopipe" || partition.shards != PartitionConfig::Shards::kFarthest)
-    refuse("bound", "is of method autopipe with shards: farthest");
+  refuse_of_other_methods(root.study());
 }
 
 void read_schedule_word(Section& section, std::string_view key, std::string& method) {

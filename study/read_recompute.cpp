@@ -70,6 +70,11 @@ void read_every(Section& section) {
   section.study().recompute.every = static_cast<int>(section.integer_of(*node, "every"));
 }
 
+void read_ends(Section& section) {
+  if (const auto node = given_for(section, "ends", {Method::kFull}))
+    section.study().recompute.ends = node->as_bool();
+}
+
 void read_modules(Section& section) {
   const auto node = given_for(section, "modules", {Method::kSelective});
   if (!node) return;
@@ -118,6 +123,7 @@ void read_recompute(Section& root) {
                     {"unit", [&] { read_unit(section); }},
                     {"strategy", [&] { read_strategy(section); }},
                     {"every", [&] { read_every(section); }},
+                    {"ends", [&] { read_ends(section); }},
                     {"modules", [&] { read_modules(section); }}});
   section.finish();
 }

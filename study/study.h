@@ -46,6 +46,7 @@ struct Study : Plan {
   std::string fidelity = "fluid";  // analytic | fluid | step
 
   std::vector<std::string> warnings;
+  std::vector<std::string> planned;       // what a planner of whole pipelines found, a line each
   std::map<std::string, Origin> origins;  // by key path, e.g. "parallel.pipeline"
 };
 

@@ -27,6 +27,10 @@ void read_run(Section& root);  // framework, data, checkpoint, fidelity
 /// dropout, grad_dtype, flash_attention, model.pad_vocab_to, a case's partition.
 void resolve_defaults(Study& study, const StudyResolvers& resolvers);
 
+/// Where partition is rannc: what the study leaves out of pipeline, data, microbatch, schedule and
+/// recompute, decided by a planner as if the study said it, with cuts; before check_rules().
+void plan_pipeline(StudyDraft& draft, const StudyResolvers& resolvers);
+
 /// The rules across keys, each where nothing is wrong with the keys that it needs: defaults, then
 /// whether the model, the devices, the degrees, the schedule and the batch go together. Sizes are
 /// bounded before anything multiplies them.

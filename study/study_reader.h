@@ -14,6 +14,7 @@
 #include "engine/cost/hardware_profile.h"
 #include "engine/cost/software_profile.h"
 #include "study/memory_error.h"
+#include "study/planned_pipeline.h"
 #include "study/study.h"
 #include "study/yaml_reader.h"
 
@@ -58,6 +59,10 @@ struct StudyResolvers {
 
   /// The first reason why no model can be built from this configuration. May be empty.
   std::function<std::optional<Problem>(const ModelConfig& config)> model_problem;
+
+  /// Decides what a study of partition rannc leaves out. Throws ConfigError at the key to blame,
+  /// PlanError where nothing fits. May be empty: then that method is refused.
+  std::function<PlannedPipeline(const PipelineRequest& request)> plan_pipeline;
 
   /// The names that a look-up knows, for messages. May be empty.
   std::function<std::vector<std::string>(Names which)> names;

@@ -240,7 +240,7 @@ void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
   const bool details = recompute.method == Method::kStageAware ||
                        recompute.method == Method::kGroup ||
                        recompute.unit != RecomputeConfig::Unit::kLayer || recompute.every > 1 ||
-                       !recompute.modules.empty();
+                       recompute.ends || !recompute.modules.empty();
   if (!details) return out.text("recompute", method);
   out.open("recompute");
   out.text("method", method);
@@ -253,6 +253,7 @@ void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
     out.line("first", recompute.first ? number_text(*recompute.first) : "auto");
   out.text("unit", kRecomputeUnitWords[recompute.unit]);
   if (recompute.every > 1) out.integer("every", recompute.every);
+  if (recompute.ends) out.flag("ends", true);
   out.close();
 }
 

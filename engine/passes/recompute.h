@@ -9,7 +9,7 @@
 //   - by-op: of each layer all but what costs most to compute again (recompute_regions.h);
 //   - full: a whole layer from its input, or each of its sublayers from its own (twice the inputs
 //     are kept, and half as much is there at once while it is recomputed); embedding and head are
-//     kept; or every second, third, ... layer so;
+//     kept, but with `ends` only what an embedding found is; or every second, third, ... layer so;
 //   - stage-aware: the same, of the first layers (sublayers) of each stage, as many as
 //     stage_aware.h says;
 //   - group: several layers that follow one another on a stage, from the input of the first

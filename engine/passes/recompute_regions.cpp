@@ -55,14 +55,33 @@ bool sums_embedding(const TrainingGraph& training, const Instruction& op) {
   return producer != kNoIndex && training.graph.ops[producer].kind == OpKind::kEmbedding;
 }
 
+/// Neither data, nor what connects stages, nor what an embedding found.
+bool may_recompute(const TrainingGraph& training, const Instruction& op) {
+  return !connects_stages(op) && op.kind != OpKind::kEmbedding && !sums_embedding(training, op);
+}
+
+/// What is outside of layers, in front of a stage's and behind them; none is empty.
+std::vector<Region> model_ends(const TrainingGraph& training) {
+  Numbered<bool> behind(training.num_stages, false);
+  std::map<std::pair<std::int32_t, bool>, Region> found;
+  for (std::size_t i = 0; i < training.forward.size(); ++i) {
+    const Instruction& op = training.forward[i];
+    if (op.layer >= 0) behind[op.stage] = true;
+    if (op.layer < 0 && may_recompute(training, op))
+      found[{op.stage, behind[op.stage]}].push_back(i);
+  }
+  std::vector<Region> out;
+  for (auto& [where, region] : found) out.push_back(std::move(region));
+  return out;
+}
+
 /// Whole layers, or their sublayers, as far as one stage has them; none is empty.
 std::vector<Region> units(const TrainingGraph& training, RecomputeConfig::Unit unit) {
   const bool whole = unit == RecomputeConfig::Unit::kLayer;
   std::map<std::tuple<std::int32_t, int, std::int32_t>, Region> found;  // layer, sublayer, stage
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     const Instruction& op = training.forward[i];
-    if (op.layer < 0 || connects_stages(op) || op.kind == OpKind::kEmbedding) continue;
-    if (sums_embedding(training, op)) continue;
+    if (op.layer < 0 || !may_recompute(training, op)) continue;
     found[{op.layer, whole ? 0 : op.sublayer, op.stage}].push_back(i);
   }
   std::vector<Region> out;
@@ -305,6 +324,9 @@ std::vector<RecomputeRegion> recomputed_regions(const TrainingGraph& training,
       for (Region& group :
            grouped(training, recomputed_units(training, config, kept), config.group))
         regions.push_back({std::move(group)});
+      if (!config.ends) return regions;
+      for (RecomputeRegion& end : where_recomputed(training, model_ends(training), kept))
+        regions.push_back(std::move(end));
       return regions;
     }
   }

@@ -179,6 +179,10 @@ struct PartitionConfig {
   /// no machine decides.
   Seconds budget = 30;
   static constexpr double kEvaluationsPerSecond = 20;
+  /// Method rannc: what its paper or its code does, or the best stages that there are.
+  enum class Rule : std::uint8_t { kPaper, kCode, kExact } rule = Rule::kExact;
+  std::int64_t blocks = 32;    // method rannc: that stages are made of; 0: of single pieces
+  double margin = 0.1;         // method rannc: of a device's memory, left free
   std::vector<StageCut> cuts;  // of stage 1, 2, ...; empty unless given or chosen
   Numbered<std::int32_t> on;   // pipeline rank of each stage; empty: where the schedule has it
   std::vector<int> replicas;   // of each pipeline rank; empty: parallel.data of all
@@ -219,6 +223,7 @@ struct RecomputeConfig {
   enum class Unit : std::uint8_t { kLayer, kSublayer } unit = Unit::kLayer;
   int group = 1;  // of kGroup: layers checkpointed as one, at most (recompute/checkpoint_groups.h)
   int every = 1;  // of kFull: 2 recomputes every second unit of a stage, and keeps the others
+  bool ends = false;  // of kFull: what is outside of a stage's layers is recomputed, too
   /// What kSelective takes: core-attn, layernorm, or patterns of module paths. Empty: the core.
   std::vector<std::string> modules;
   friend bool operator==(const RecomputeConfig&, const RecomputeConfig&) = default;

@@ -18,7 +18,8 @@ inline constexpr std::int64_t kMaxBatch = std::int64_t{1} << 40;              //
 inline constexpr std::int64_t kMaxMicrobatch = (std::int64_t{1} << 31) - 1;   // sequences
 
 // Not the contract's: beyond them a number is a slip of the hand. "Below": exclusive.
-inline constexpr std::size_t kMaxTensorAxes = 4;  // parallel.tensor: {tp0: 2, tp1: 4}
+inline constexpr std::int64_t kMostPlannedBlocks = 1'000;  // partition.blocks
+inline constexpr std::size_t kMaxTensorAxes = 4;           // parallel.tensor: {tp0: 2, tp1: 4}
 inline constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
 inline constexpr std::int64_t kMaxNodesPerLeaf = 1'000'000'000;
 inline constexpr std::int64_t kMaxBufferBytes = std::int64_t{1} << 50;  // parallel.d2d_buffer

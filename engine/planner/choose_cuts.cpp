@@ -35,6 +35,13 @@ std::string load_text(double load, bool by_time) {
 
 }  // namespace
 
+TransferRate transfer_rate(const Cluster& cluster, Distance distance) {
+  SourceLog log;
+  constexpr Bytes kSample = Bytes{16} << 20U;
+  const TransferTime time = transfer_parts(kSample, distance, cluster, log);
+  return {time.latency, time.transfer / static_cast<double>(kSample)};
+}
+
 Numbered<OpId> pieces_between(const Graph& graph, const Indexed<OpId, OpProfile>& profile,
                               PartitionConfig::Between between) {
   Numbered<OpId> begins = {OpId(0)};

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/cluster/cluster.h"
+#include "engine/cost/transfer_time.h"
 #include "engine/graph/graph.h"
 #include "engine/plan/plan.h"
 #include "engine/planner/op_profile.h"
@@ -17,6 +19,9 @@ struct TransferRate {
   Seconds latency = 0;
   double per_byte = 0;
 };
+
+/// For messages as large as activations are.
+TransferRate transfer_rate(const Cluster& cluster, Distance distance);
 
 struct CutChoice {
   std::vector<StageCut> cuts;

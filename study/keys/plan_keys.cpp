@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, 1> kAutoWords = {"auto"};
 constexpr std::array<std::string_view, 1> kLayersWords = {"layers"};
+constexpr std::array<std::string_view, 1> kNoneWords = {"none"};
 
 const StudyKey& post_validation() {
   static const StudyKey key = {
@@ -59,6 +60,21 @@ const KeyTable& partition_keys() {
        .help = "how long it may search, at 20 steps evaluated a second",
        .fallback = "30 s",
        .matters = "method search"},
+      {.name = "rule",
+       .forms = {WordForm{kRuleWords}},
+       .help = "RaNNC's stages as its paper or its code finds them, or the best",
+       .field = field<&Study::partition, &PartitionConfig::rule>(),
+       .matters = "method rannc"},
+      {.name = "blocks",
+       .forms = {IntegerForm{1, kMostPlannedBlocks}, WordForm{kNoneWords}},
+       .help = "that stages are made of; none: of what begins with an op that has parameters",
+       .fallback = "32",
+       .matters = "method rannc"},
+      {.name = "margin",
+       .forms = {NumberForm{.least = 0, .below = 1}},
+       .help = "share of a device's memory that stays free",
+       .field = field<&Study::partition, &PartitionConfig::margin>(),
+       .matters = "method rannc"},
       {.name = "cuts",
        .forms = {ListForm{IntegerForm{1, 2 * kMaxLayers}, 0}, ListForm{TextForm{}, 0}},
        .help = "where stage 1, 2, ... begin: at a layer, or at the first "
@@ -156,6 +172,11 @@ const KeyTable& recompute_keys() {
        .forms = {IntegerForm{1, kMaxLayers}},
        .help = "2: every second layer (unit) of a stage is recomputed, the others are kept",
        .field = field<&Study::recompute, &RecomputeConfig::every>(),
+       .matters = "full"},
+      {.name = "ends",
+       .forms = {FlagForm{}},
+       .help = "what is in front of layers and behind them is recomputed, too: all of a stage",
+       .field = field<&Study::recompute, &RecomputeConfig::ends>(),
        .matters = "full"},
       {.name = "modules",
        .forms = {ListForm{TextForm{}}},

@@ -329,7 +329,7 @@ TEST_CASE("the schema and the reader take the same values") {
        {R"("stage-aware")", R"({"method": "stage-aware", "first": 0.25})",
         R"({"method": "stage-aware", "first": "auto"})",
         R"({"method": "stage-aware", "first": null})",
-        R"({"method": "group", "strategy": "group_3"})",
+        R"({"method": "group", "strategy": "group_3"})", R"({"method": "full", "ends": true})",
         R"({"method": "group", "strategy": "contiguous"})"},
        {R"({"method": "stage-aware", "first": 1.01})",
         R"({"method": "stage-aware", "first": -0.1})",

@@ -63,6 +63,9 @@ Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets,
   } catch (const ConfigError& error) {
     outcome.kind = Outcome::Kind::kConfigError;
     outcome.reason = error.what();
+  } catch (const PlanError& error) {
+    outcome.kind = Outcome::Kind::kInfeasible;
+    outcome.reason = error.what();
   }
   return outcome;
 }

@@ -1,0 +1,39 @@
+#include "app/analytic_step.h"
+
+#include <array>
+#include <utility>
+#include <variant>
+
+#include "engine/exec/analytic_executor.h"
+#include "engine/exec/costs.h"
+#include "study/compile_study.h"
+
+namespace trainyard {
+
+std::optional<Program> program_of(const Prepared& prepared, const Study& study, PassLog& log) {
+  auto compiled = compile(prepared.model, study, prepared.software, log);
+  if (std::holds_alternative<Infeasible>(compiled)) return std::nullopt;
+  return std::get<Program>(std::move(compiled));
+}
+
+Trace step_of(const Prepared& prepared, const Study& study, const Program& program,
+              bool with_rows) {
+  SourceLog sources;
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, study.cluster, sources);
+  RunOptions options;
+  options.record_rows = with_rows;
+  const std::array<Job, 1> jobs = {Job{&program, 0}};
+  return AnalyticExecutor().run(jobs, costs, options);
+}
+
+std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,
+                                 const Program& program) {
+  return memory_peaks(program, fixed_memory(prepared.software, study.training.precision));
+}
+
+Bytes capacity_of(const Prepared& prepared) {
+  return prepared.hardware.memory_capacity - prepared.hardware.memory_reserved;
+}
+
+}  // namespace trainyard

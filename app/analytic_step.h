@@ -1,0 +1,29 @@
+// The step of a prepared study with closed forms, and its memory: what searches evaluate.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "app/prepare.h"
+#include "engine/exec/trace.h"
+#include "engine/memory/memory.h"
+#include "engine/passes/pass_log.h"
+#include "engine/program/program.h"
+
+namespace trainyard {
+
+// `study`: prepared.study, or it with something else chosen of what the graph does not depend on.
+
+/// nullopt: the study has none.
+std::optional<Program> program_of(const Prepared& prepared, const Study& study, PassLog& log);
+
+/// A step with closed forms, whatever the study's fidelity.
+Trace step_of(const Prepared& prepared, const Study& study, const Program& program, bool with_rows);
+
+std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,
+                                 const Program& program);
+
+/// Bytes of a device that a job can use.
+Bytes capacity_of(const Prepared& prepared);
+
+}  // namespace trainyard

@@ -1,0 +1,371 @@
+#include "app/plan_by_rannc.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "app/analytic_step.h"
+#include "app/prepare.h"
+#include "engine/base/format.h"
+#include "engine/base/readable.h"
+#include "engine/partition/batch_split.h"
+#include "engine/partition/block_costs.h"
+#include "engine/partition/stage_partition.h"
+#include "engine/passes/one_stage_graph.h"
+#include "engine/plan/plan_limits.h"
+#include "engine/planner/stages_of_pieces.h"
+#include "study/compile_study.h"
+#include "study/study_origin.h"
+#include "study/study_words.h"
+
+namespace trainyard {
+
+namespace {
+
+using Rule = PartitionConfig::Rule;
+
+std::string text(std::int64_t value) { return std::to_string(value); }
+
+std::string counted(std::int64_t count, const std::string& what) {
+  return text(count) + " " + what + (count == 1 ? "" : what.ends_with("ch") ? "es" : "s");
+}
+
+StageRule rule_of(Rule rule) {
+  switch (rule) {
+    case Rule::kPaper: return StageRule::kPaper;
+    case Rule::kCode: return StageRule::kCode;
+    case Rule::kExact: return StageRule::kExact;
+  }
+  return StageRule::kExact;
+}
+
+TrainingGraph graph_of(const Prepared& prepared) {
+  auto made = one_stage_graph(prepared.model, prepared.study, prepared.software);
+  if (const auto* reason = std::get_if<Infeasible>(&made))
+    fail_at(prepared.study, reason->key.empty() ? "partition" : reason->key, reason->reason);
+  return std::get<TrainingGraph>(std::move(made));
+}
+
+/// The model with one stage, profiled for microbatches of any number of samples.
+class ModelProfiles {
+ public:
+  ModelProfiles(const PipelineRequest& request, const StudyResolvers& resolvers)
+      : request_(request),
+        resolvers_(resolvers),
+        one_(prepare_study(study_of(1, false), resolvers)),
+        training_(graph_of(one_)),
+        pieces_(pieces_of(training_, one_.hardware, one_.software)) {}
+
+  const Prepared& one() const { return one_; }
+  const ModelPieces& pieces() const { return pieces_; }
+  const TrainingGraph& training() const { return training_; }
+
+  const PieceProfile& of(std::int64_t samples, bool recompute) {
+    const auto [at, is_new] =
+        known_.try_emplace({samples, recompute && !request_.recompute}, PieceProfile{});
+    if (is_new) {
+      const Prepared prepared = prepare_study(study_of(samples, recompute), resolvers_);
+      at->second =
+          profile_pieces(graph_of(prepared), pieces_.begins, prepared.hardware, prepared.software);
+    }
+    return at->second;
+  }
+
+ private:
+  Study study_of(std::int64_t samples, bool recompute) const {
+    Study study = request_.one_stage;
+    study.training.microbatch = study.training.global_batch = samples;
+    if (!request_.recompute) {
+      study.recompute.method =
+          recompute ? RecomputeConfig::Method::kFull : RecomputeConfig::Method::kNone;
+      study.recompute.ends = recompute;
+    }
+    return study;
+  }
+
+  const PipelineRequest& request_;
+  const StudyResolvers& resolvers_;
+  Prepared one_;
+  TrainingGraph training_;
+  ModelPieces pieces_;
+  std::map<std::pair<std::int64_t, bool>, PieceProfile> known_;
+};
+
+class Planner {
+ public:
+  Planner(const PipelineRequest& request, const StudyResolvers& resolvers)
+      : request_(request),
+        resolvers_(resolvers),
+        profiles_(request, resolvers),
+        units_(units()),
+        limit_((1 - request.partition.margin) * static_cast<double>(capacity_of(profiles_.one()))),
+        ends_(block_ends()),
+        stages_(profiles_.pieces(), ends_, units_,
+                [this](std::int64_t samples, bool recompute) -> const PieceProfile& {
+                  return profiles_.of(samples, recompute);
+                }) {}
+
+  PlannedPipeline plan() {
+    check_size();
+    const auto found = search_pipeline(problem(1), costs(request_.partition.rule != Rule::kCode));
+    if (const auto* none = std::get_if<Infeasible>(&found)) fail_for(none->reason);
+    const auto& chosen = std::get<PipelinePlan>(found);
+    PlannedPipeline out = planned(chosen.chosen, chosen.stages);
+    out.reason = reason(chosen);
+    out.lines = lines(chosen);
+    return out;
+  }
+
+ private:
+  const Cluster& cluster() const { return request_.one_stage.cluster; }
+  std::int64_t batch() const { return request_.one_stage.training.global_batch; }
+  std::int64_t devices_per_node() const {
+    return std::min(cluster().devices_per_node, cluster().num_devices);
+  }
+  std::int64_t nodes() const { return cluster().num_devices / devices_per_node(); }
+
+  /// Bytes of an element as the Program of one stage has them, and seconds of transfers.
+  StageUnits units() const {
+    const Prepared& one = profiles_.one();
+    PassLog log;
+    const auto program = program_of(one, one.study, log);
+    if (!program) fail_at(one.study, "partition", "the model has no plan with one stage");
+    const MemoryPeak peak = peaks_of(one, one.study, *program).front();
+    double elements = 0;
+    for (const double of_piece : profiles_.pieces().parameters) elements += of_piece;
+    StageUnits units;
+    units.parameter_bytes = static_cast<double>(peak.parameters + peak.gradients) / elements;
+    units.state_bytes = static_cast<double>(peak.optimizer_state) / elements;
+    units.shard_state = request_.shards_state;
+    const FixedMemory fixed = fixed_memory(one.software, one.study.training.precision);
+    units.fixed = static_cast<double>(fixed.buffers);
+    units.activation_factor = fixed.activation_factor;
+    units.all_in_flight = request_.schedule == "gpipe";
+    constexpr BlockCostOptions kOfCode;
+    units.all_reduce = 1e-6 / kOfCode.all_reduce_bandwidth;
+    units.gradient_bytes = static_cast<double>(size_in_bytes(one.study.training.grad_dtype));
+    units.batch = batch();
+    if (request_.partition.rule == Rule::kCode) {
+      units.transfer = {0, 1e-6 / kOfCode.bandwidth};
+    } else if (cluster().num_devices > 1) {
+      const bool within = devices_per_node() > 1;
+      units.transfer = transfer_rate(cluster(), within ? Distance::kSameNode : Distance::kSameLeaf);
+    }
+    return units;
+  }
+
+  /// [block] behind its last piece: pieces in blocks of like time, or each by itself.
+  std::vector<std::size_t> block_ends() {
+    // As many as a device has where the model is on all of them.
+    const std::int64_t samples = std::max<std::int64_t>(1, batch() / cluster().num_devices);
+    const ModelPieces& pieces = profiles_.pieces();
+    const TaskGraph graph = tasks_of(profiles_.training(), pieces, profiles_.of(samples, false),
+                                     static_cast<double>(samples), units_.parameter_bytes);
+    std::vector<std::size_t> order(pieces.size());
+    for (std::size_t p = 0; p < order.size(); ++p) order[p] = p;
+    const std::vector<TaskAtom> atoms = atoms_of(graph, order);
+    const std::int64_t count = request_.partition.blocks;
+    if (count == 0 && std::ssize(atoms) > kMostPlannedBlocks) {
+      fail_at(request_.one_stage, "partition",
+              "the model has " + counted(std::ssize(atoms), "piece") + ", and at most " +
+                  text(kMostPlannedBlocks) +
+                  " blocks are divided; write blocks: " + text(kMostPlannedBlocks) + " or less");
+    }
+    BlockOptions options;
+    options.count = count;
+    options.uncoarsen = request_.partition.rule != Rule::kCode;  // its default
+    options.memory = limit_;
+    options.state_per_parameter =
+        (units_.parameter_bytes + units_.state_bytes) / units_.parameter_bytes;
+    const TaskBlocks blocks =
+        count == 0 ? atoms_as_blocks(graph, atoms) : blocks_of(graph, atoms, options);
+    std::vector<std::size_t> ends;
+    for (const TaskBlock& block : blocks.blocks) {
+      check(block.tasks.front() == (ends.empty() ? 0 : ends.back()) &&
+                block.tasks.back() == block.tasks.front() + block.tasks.size() - 1,
+            "blocks of a chain follow one another");
+      ends.push_back(block.tasks.back() + 1);
+    }
+    return ends;
+  }
+
+  /// Refuses what would be tried for hours, or in gigabytes.
+  void check_size() const {
+    constexpr double kMostSteps = 5e11, kMostCosts = 2e7;
+    StageProblem largest;
+    largest.num_blocks = ends_.size();
+    largest.devices = cluster().num_devices;
+    largest.stages = std::min<std::int64_t>(largest.devices, std::ssize(ends_));
+    largest.rule = rule_of(request_.partition.rule);
+    const auto blocks = static_cast<double>(ends_.size());
+    const double costs = blocks * blocks * static_cast<double>(largest.devices);
+    if (stage_search_steps(largest) <= kMostSteps && costs <= kMostCosts) return;
+    fail_at(request_.one_stage, "partition",
+            counted(std::ssize(ends_), "block") + " on " + counted(largest.devices, "device") +
+                " are too many to try all divisions; write fewer blocks");
+  }
+
+  PipelineProblem problem(std::int64_t times_nodes) const {
+    PipelineProblem out;
+    out.num_blocks = ends_.size();
+    out.nodes = nodes() * times_nodes;
+    out.devices_per_node = devices_per_node();
+    out.batch = batch();
+    out.memory = limit_;
+    out.rule = rule_of(request_.partition.rule);
+    out.stages = request_.stages;
+    out.microbatches = request_.microbatches;
+    out.each = request_.each;
+    out.in_bytes = true;
+    return out;
+  }
+
+  PipelineCosts costs(bool with_steps) {
+    PipelineCosts out;
+    out.stage = [this](const StageOfBlocks& of) { return stages_.stage(of); };
+    out.all_reduce = [this](std::size_t first, std::size_t end) {
+      return stages_.all_reduce(first, end);
+    };
+    if (with_steps) {
+      out.step = [this](const PipelineTrial& trial, const StageDivision& division) {
+        return step(trial, division);
+      };
+    }
+    return out;
+  }
+
+  PlannedPipeline planned(const PipelineTrial& trial, const StageDivision& division) const {
+    PlannedPipeline out;
+    out.recompute = trial.recompute;
+    for (const std::int64_t devices : division.devices)
+      out.replicas.push_back(static_cast<int>(devices * trial.replicas));
+    const Graph& graph = profiles_.training().graph;
+    for (std::size_t s = 0; s + 1 < division.ends.size(); ++s) {
+      const std::size_t piece = ends_[division.ends[s] - 1];
+      const auto cut = cut_at(graph, profiles_.pieces().begins[static_cast<std::int64_t>(piece)]);
+      check(cut.has_value(), "a piece begins where a cut can be said");
+      out.cuts.push_back(*cut);
+    }
+    const BatchSplit split = split_batch(batch(), trial.microbatches, 1);
+    out.microbatches.assign(split.micro.begin(), split.micro.end());
+    return out;
+  }
+
+  /// Seconds with closed forms, of the study's own Program.
+  std::variant<double, Infeasible> step(const PipelineTrial& trial, const StageDivision& division) {
+    Study study;
+    try {
+      study = request_.study_of(planned(trial, division));
+    } catch (const ConfigError& error) {
+      return Infeasible{error.problem()};
+    }
+    const Prepared prepared = prepare_study(std::move(study), resolvers_);
+    PassLog log;
+    auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
+    if (auto* none = std::get_if<Infeasible>(&compiled)) return std::move(*none);
+    const auto& program = std::get<Program>(compiled);
+    const std::vector<MemoryPeak> peaks = peaks_of(prepared, prepared.study, program);
+    Bytes most = 0;
+    for (const MemoryPeak& peak : peaks) most = std::max(most, peak.total);
+    if (static_cast<double>(most) > limit_) {
+      return Infeasible{"by its Program a rank takes " + bytes_text(most) + ", and a device has " +
+                        memory_text(limit_)};
+    }
+    return step_of(prepared, prepared.study, program, false).period;
+  }
+
+  static std::string memory_text(double bytes) { return bytes_text(static_cast<Bytes>(bytes)); }
+
+  std::string rule_text() const {
+    return "rannc, rule " + std::string(kRuleWords[request_.partition.rule]);
+  }
+
+  /// With the fewest nodes that would do, by estimate.
+  [[noreturn]] void fail_for(const std::string& reason) {
+    constexpr std::int64_t kMostTimes = 16;
+    std::string least = text(kMostTimes) + " times the nodes would not do";
+    for (std::int64_t times = 2; times <= kMostTimes; times *= 2) {
+      PipelineProblem more = problem(times);
+      // Finds a division where the best one would be found, and sooner.
+      if (more.rule == StageRule::kExact) more.rule = StageRule::kPaper;
+      if (!std::holds_alternative<PipelinePlan>(search_pipeline(more, costs(false)))) continue;
+      least = counted(more.nodes, "node") + " would do";
+      break;
+    }
+    throw plan_error(request_.one_stage,
+                     {reason + ", less a margin of " +
+                          format("%.3g", 100 * request_.partition.margin) + " %; " + least,
+                      "partition"});
+  }
+
+  std::string reason(const PipelinePlan& plan) const {
+    return rule_text() + ": of " + counted(std::ssize(ends_), "block") + ", by " +
+           (request_.partition.rule == Rule::kCode ? "its estimate " : "a step of ") +
+           duration_text(plan.chosen.time);
+  }
+
+  std::vector<std::string> lines(const PipelinePlan& plan) {
+    const PipelineTrial& chosen = plan.chosen;
+    std::vector<std::string> out;
+    out.push_back("  " + rule_text() + ": " +
+                  counted(static_cast<std::int64_t>(profiles_.pieces().size()), "piece") + " in " +
+                  counted(std::ssize(ends_), "block") + "; a pipeline on " +
+                  counted(chosen.nodes, "node") + ", " + counted(chosen.replicas, "time") + "; " +
+                  counted(chosen.microbatches, "microbatch"));
+    std::size_t first = 0;
+    for (std::size_t s = 0; s < plan.stages.ends.size(); ++s) {
+      const std::size_t end = plan.stages.ends[s];
+      const std::int64_t parts = chosen.microbatches * plan.replicas[s];
+      const bool up = request_.partition.rule != Rule::kPaper;
+      const std::int64_t samples = up ? (batch() + parts - 1) / parts : batch() / parts;
+      const StageCost cost = stages_.stage({first, end, samples, plan.replicas[s], chosen.stages,
+                                            chosen.microbatches, chosen.recompute});
+      out.push_back("  stage " + std::to_string(s) + ": blocks " + std::to_string(first) + " to " +
+                    std::to_string(end - 1) + " on " + counted(plan.replicas[s], "replica") +
+                    " of " + counted(samples, "sequence") + "; forward " +
+                    duration_text(cost.forward) + ", backward " + duration_text(cost.backward) +
+                    ", sends " + duration_text(cost.send_forward) + " and " +
+                    duration_text(cost.send_backward) + "; memory " + memory_text(cost.memory) +
+                    " of " + memory_text(limit_));
+      first = end;
+    }
+    add_tried(plan.tried, out);
+    return out;
+  }
+
+  /// A line for each number of microbatches, and one for those that fail alike.
+  static void add_tried(const std::vector<PipelineTrial>& tried, std::vector<std::string>& out) {
+    for (std::size_t t = 0, next = 0; t < tried.size(); t = next) {
+      const PipelineTrial& first = tried[t];
+      const auto alike = [&](const PipelineTrial& other) {
+        return !first.reason.empty() && other.reason == first.reason &&
+               other.stages == first.stages && other.nodes == first.nodes;
+      };
+      for (next = t + 1; next < tried.size() && alike(tried[next]);) ++next;
+      const std::int64_t last = tried[next - 1].microbatches;
+      out.push_back("  tried " + counted(first.stages, "stage") + " on " +
+                    counted(first.nodes, "node") + ", " +
+                    (last > first.microbatches ? text(first.microbatches) + " to " : "") +
+                    counted(last, "microbatch") + ": " +
+                    (first.reason.empty() ? duration_text(first.time) : first.reason));
+    }
+  }
+
+  const PipelineRequest& request_;
+  const StudyResolvers& resolvers_;
+  ModelProfiles profiles_;
+  StageUnits units_;
+  double limit_;
+  std::vector<std::size_t> ends_;
+  StagesOfPieces stages_;
+};
+
+}  // namespace
+
+PlannedPipeline plan_by_rannc(const PipelineRequest& request, const StudyResolvers& resolvers) {
+  return Planner(request, resolvers).plan();
+}
+
+}  // namespace trainyard

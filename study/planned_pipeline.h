@@ -1,0 +1,36 @@
+// What a study leaves to a planner of whole pipelines (partition: rannc), and what that decides.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "study/study.h"
+
+namespace trainyard {
+
+struct PlannedPipeline {
+  std::vector<StageCut> cuts;
+  std::vector<int> replicas;               // [stage]
+  std::vector<std::int64_t> microbatches;  // sequences of each, over all replicas
+  bool recompute = false;                  // full, with ends, where the study does not say a method
+  std::string reason;
+  std::vector<std::string> lines;  // for people: Study::planned
+};
+
+/// What is given is a constraint; 0: left out.
+struct PipelineRequest {
+  Study one_stage;            // checked: the study with one stage and microbatches of few samples
+  PartitionConfig partition;  // rule, blocks, margin
+  std::string schedule;       // gpipe where the study does not say one
+  bool shards_state = false;  // the optimizer's, over a stage's replicas
+  std::int64_t stages = 0;
+  std::int64_t each = 0;          // replicas of every stage
+  std::int64_t microbatches = 0;  // of a step
+  bool recompute = false;         // one_stage has the method
+  /// The checked study with such a pipeline. Throws ConfigError where it would not pass the checks.
+  std::function<Study(const PlannedPipeline& plan)> study_of;
+};
+
+}  // namespace trainyard
