@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""RaNNC (Tanaka et al. 2021, arXiv:2103.16063) against this simulator: the tables of configs/papers/README.md.
+
+Run by hand from the repository's root after a build: python3 bench/rannc_reproduction.py [PART]...
+Parts: bert mixed resnet sensitivity; none named: all. Every figure is of `trainyard simulate ... --json`, analytic.
+"""
+import functools
+import json
+import subprocess
+import sys
+import time
+
+PROGRAM = "build/release/trainyard"
+BERT = "configs/papers/rannc-bert.yaml"
+RESNET = "configs/papers/rannc-resnet152x8.yaml"
+SIZES = [(hidden, layers) for hidden in (1024, 1536, 2048) for layers in (24, 48, 96, 144, 192, 256)]
+WHOLE_STAGE = "recompute={method: full, ends: true}"
+
+
+@functools.cache
+def simulate(study, *sets):
+    """The answer to the study with these options, or the reason why there is none."""
+    argv = [PROGRAM, "simulate", study, "--json", "--fidelity", "analytic"]
+    run = subprocess.run(argv + [part for s in sets for part in ("--set", s)], capture_output=True, text=True)
+    answer = json.loads(run.stdout)
+    return answer["error"]["message"] if "error" in answer else answer
+
+
+@functools.cache
+def compiled(study, *sets):
+    run = subprocess.run([PROGRAM, "compile", study, "--json"] + [part for s in sets for part in ("--set", s)],
+                         capture_output=True, text=True)
+    return json.loads(run.stdout)
+
+
+def trains(answer):
+    return isinstance(answer, dict) and answer["fits"]
+
+
+def rate(answer):
+    return f"{answer['samples_per_s']:.2f}" if trains(answer) else "out of memory"
+
+
+def best(answers):
+    """The fastest that fits: [(name, answer)] -> (name, answer), or None."""
+    fit = [(name, answer) for name, answer in answers if trains(answer)]
+    return max(fit, key=lambda one: one[1]["samples_per_s"]) if fit else None
+
+
+def model_of(hidden, layers):
+    return "model=bert-large" if (hidden, layers) == (1024, 24) else f"model=bert-{hidden}h-{layers}l"
+
+
+def plan_text(study, *sets):
+    """"4 stages, [9, 8, 8, 7] replicas, 16 microbatches"."""
+    planned = compiled(study, *sets).get("planned", [])
+    replicas = [int(line.split(" on ")[1].split(" ")[0]) for line in planned if line.startswith("  stage ")]
+    return f"{len(replicas)} stages, {replicas}, {planned[0].split('; ')[-1]}" if planned else "-"
+
+
+def by_rule(study, *sets):
+    return " | ".join(rate(simulate(study, *sets, f"partition.rule={rule}")) for rule in ("paper", "code", "exact"))
+
+
+def microbatches(per_replica):
+    size = 1
+    while size <= per_replica:
+        yield size
+        size *= 2
+
+
+def gpipe_hybrid(model, precision, layers):
+    """2, 4, 8 or 16 stages with as many layers and replicas each, and the best microbatch: the paper searched stages."""
+    tried = []
+    for stages in (2, 4, 8, 16):
+        if layers % stages:
+            continue
+        for size in microbatches(256 // (32 // stages)):
+            sets = (model, precision, "partition=uniform", f"parallel={{pipeline: {stages}, data: {32 // stages}}}",
+                    f"training.microbatch={size}", "schedule=gpipe", WHOLE_STAGE)
+            tried.append((f"{stages} stages, microbatch {size}", simulate(BERT, *sets)))
+    return best(tried)
+
+
+def megatron(model, precision):
+    """Tensor parallelism alone, without accumulation: one microbatch."""
+    tried = []
+    for tensor in (1, 2, 4, 8, 16, 32):
+        padded = model.replace("model=", "model={preset: ") + ", pad_vocab_to: 30720}"
+        sets = (padded, precision, "partition=uniform", f"parallel={{tensor: {tensor}, data: {32 // tensor}}}",
+                f"training.microbatch={256 // (32 // tensor)}", "schedule=gpipe", "recompute=full",
+                "framework=megatron-lm")
+        tried.append((f"tensor {tensor}", simulate(BERT, *sets)))
+    return best(tried)
+
+
+def data_parallel(study, model, precision, batch, devices):
+    """Accumulation and recomputation."""
+    tried = []
+    for size in microbatches(batch // devices):
+        sets = (model, precision, "partition=uniform", f"parallel={{data: {devices}}}", f"training.microbatch={size}",
+                "schedule=1f1b", WHOLE_STAGE)
+        tried.append((f"microbatch {size}", simulate(study, *sets)))
+    return best(tried)
+
+
+def cell(found):
+    return "out of memory" if found is None else f"{rate(found[1])} ({found[0]})"
+
+
+def bert():
+    print("BERT, fp32, samples/s\n")
+    print("| hidden, layers | paper | code | exact | the paper's pipeline | GPipe-Hybrid | Megatron | data parallelism |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    of = "training.precision=fp32"
+    for hidden, layers in SIZES:
+        model = model_of(hidden, layers)
+        print(f"| {hidden}, {layers} | {by_rule(BERT, model, of)} | {plan_text(BERT, model, of)} | "
+              f"{cell(gpipe_hybrid(model, of, layers))} | {cell(megatron(model, of))} | "
+              f"{cell(data_parallel(BERT, model, of, 256, 32))} |", flush=True)
+
+
+def gpipe_model(model, size):
+    """8 stages of like time, 64 microbatches."""
+    return simulate(RESNET, model, "partition={method: cost, between: ops}", "parallel={pipeline: 8, data: 1}",
+                    f"training.microbatch={size}", "schedule=gpipe", WHOLE_STAGE)
+
+
+def resnet():
+    print("ResNet, fp32, 8 GPUs, batch 128, samples/s\n")
+    print("| model | paper | code | exact | the paper's pipeline | GPipe-Model | data parallelism |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name in ("resnet50x8", "resnet101x8", "resnet152x8"):
+        model = f"model={name}"
+        fp32 = "training.precision=fp32"
+        print(f"| {name} | {by_rule(RESNET, model)} | {plan_text(RESNET, model)} | {rate(gpipe_model(model, 2))} | "
+              f"{cell(data_parallel(RESNET, model, fp32, 128, 8))} |", flush=True)
+
+
+def row(study, name, *sets):
+    answer = simulate(study, *sets)
+    if isinstance(answer, str):
+        answer = answer.split("partition: ", 1)[-1]
+        print(f"| {name} | none: {answer} | |", flush=True)
+    else:
+        print(f"| {name} | {rate(answer)} | {plan_text(study, *sets)} |", flush=True)
+
+
+def sensitivity():
+    for study, model in ((BERT, "model=bert-1024h-96l"), (BERT, "model=bert-2048h-256l"), (RESNET, "model=resnet152x8")):
+        print(f"\n{model.split('=')[1]}\n\n| setting | samples/s | pipeline |\n| --- | --- | --- |")
+        common = [("as in the study",), ("rule exact", "partition.rule=exact"), ("rule code", "partition.rule=code"),
+                  ("64 blocks", "partition.blocks=64"), ("blocks none", "partition.blocks=none"),
+                  ("a margin of 0", "partition.margin=0"), ("SGD", "training.optimizer=sgd"),
+                  ("precision fp16", "training.precision=fp16")]
+        of_bert = [("flash attention", "training.flash_attention=true"), ("dropout 0", "training.dropout=0"),
+                   ("recompute full, without the head", "recompute=full")]
+        of_resnet = [("channels first", "framework={name: pytorch, version: channels-first}"),
+                     ("batch norm synchronised", "model={preset: resnet152x8, batch_norm: synchronised}")]
+        for name, *sets in common + (of_bert if study == BERT else of_resnet):
+            row(study, name, model, *sets)
+
+
+def mixed():
+    print("BERT, fp16, samples/s\n")
+    print("| hidden, layers | paper | code | exact | the paper's pipeline | Megatron |\n| --- | --- | --- | --- | --- | --- |")
+    of = "training.precision=fp16"
+    for hidden, layers in SIZES:
+        model = model_of(hidden, layers)
+        print(f"| {hidden}, {layers} | {by_rule(BERT, model, of)} | {plan_text(BERT, model, of)} | {cell(megatron(model, of))} |",
+              flush=True)
+
+
+PARTS = {"bert": bert, "mixed": mixed, "resnet": resnet, "sensitivity": sensitivity}
+
+
+def main():
+    for part in sys.argv[1:] or PARTS:
+        begin = time.monotonic()
+        PARTS[part]()
+        print(f"\n{part}: {time.monotonic() - begin:.0f} s\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

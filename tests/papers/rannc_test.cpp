@@ -1,0 +1,47 @@
+// What configs/papers/README.md says of RaNNC's figures (arXiv:2103.16063), where it meets the
+// paper: the largest models train on the paper's devices.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "app/analytic_step.h"
+#include "tests/support/source_root.h"
+#include "tests/support/studies.h"
+
+namespace trainyard {
+
+namespace {
+
+/// The share of a device that the fullest rank takes.
+double share_taken(const std::string& study, const std::vector<std::string>& sets) {
+  const Prepared prepared = prepare(source_root() + "/configs/papers/" + study, sets);
+  Bytes most = 0;
+  for (const MemoryPeak& peak : peaks_of(prepared, prepared.study, compiled_program(prepared)))
+    most = std::max(most, peak.total);
+  return static_cast<double>(most) / static_cast<double>(capacity_of(prepared));
+}
+
+}  // namespace
+
+TEST_CASE("RaNNC, figure 4: the smallest and the largest enlarged BERTs train on 32 V100s") {
+  for (const std::string model : {"bert-large", "bert-1024h-256l", "bert-1536h-24l",
+                                  "bert-1536h-256l", "bert-2048h-24l", "bert-2048h-256l"}) {
+    for (const std::string precision : {"fp32", "fp16"}) {
+      CAPTURE(model, precision);
+      CHECK(share_taken("rannc-bert.yaml", {"model=" + model, "training.precision=" + precision}) <=
+            0.9);
+    }
+  }
+}
+
+TEST_CASE("RaNNC, figure 5: ResNet152x8 trains on 8 V100s, and by data parallelism it does not") {
+  CHECK(share_taken("rannc-resnet152x8.yaml", {}) <= 0.9);
+  for (const std::string size : {"1", "4", "16"}) {
+    CHECK(share_taken("rannc-resnet152x8.yaml",
+                      {"partition=uniform", "parallel={data: 8}", "schedule=1f1b",
+                       "recompute={method: full, ends: true}", "training.microbatch=" + size}) > 1);
+  }
+}
+
+}  // namespace trainyard
