@@ -105,6 +105,7 @@ void check_partition(const Study& study) {
     if (layers % stages != 0) fail_uneven_stages(study, layers);
     return;
   }
+  if (layers == 0) return check_enough_layers(study, own_layers, stages);
   const std::int64_t each = (layers + stages - 1) / stages;
   if ((stages - 1) * each < layers) return;
   const std::string key = pipeline_key(study);

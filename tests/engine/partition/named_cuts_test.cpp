@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/partition/stage_partition.h"
+#include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {
@@ -162,6 +163,16 @@ TEST_CASE("floored stages have one layer more from the first on") {
   };
   CHECK(ranges(98, 4) == std::vector<std::int64_t>{0, 25, 50, 74, 98});
   CHECK(ranges(12, 4) == std::vector<std::int64_t>{0, 3, 6, 9, 12});
+}
+
+TEST_CASE("a model whose file names no layers is divided unevenly where asked") {
+  // How many layers it has its graph says, behind the checks of the study.
+  const std::string file = source_root() + "/tests/golden/onnx/recommender-dynamo.onnx";
+  const std::string study = "model: {onnx: " + file +
+                            "}\ncluster: {preset: local, ranks: 2}\nparallel: {pipeline: 2}\n"
+                            "training: {global_batch: 8, microbatch: 2, precision: fp32}\n"
+                            "partition: {method: uniform, uneven: true}\n";
+  CHECK(compiled_program(prepare_text(study)).mesh.num_ranks() == 2);
 }
 
 }  // namespace trainyard
