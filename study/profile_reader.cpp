@@ -102,6 +102,14 @@ void read_memory(const YamlNode& node, HardwareProfile& profile) {
   node.finish();
 }
 
+Sustained read_sustained(const YamlNode& node) {
+  Sustained sustained;
+  sustained.products = read_factor(node, "products", 1, 1);
+  sustained.provenance = read_provenance(node);
+  node.finish();
+  return sustained;
+}
+
 void read_bandwidth(const YamlNode& node, HardwareProfile& profile) {
   profile.memory_bandwidth = node.at("rate").as_bandwidth();
   if (profile.memory_bandwidth <= 0) node.at("rate").fail("expected more than 0 bytes/s");
@@ -169,6 +177,8 @@ void take_curves(const HardwareProfile& other, const std::string& why, HardwareP
   for (auto& [name, curve] : profile.other_flash_attention) mark(curve.provenance);
   for (auto& [name, curve] : profile.memory_bound) mark(curve.provenance);
   mark(profile.optimizer.provenance);
+  profile.sustained = other.sustained;
+  if (profile.sustained.products != 1) mark(profile.sustained.provenance);
   profile.slowdown = other.slowdown;
   if (profile.slowdown.any()) mark(profile.slowdown.provenance);
   profile.launch_provenance = other.launch_provenance;  // the host's, whatever the device
@@ -309,6 +319,7 @@ HardwareProfile read_hardware_profile(const std::string& root, const std::string
     profile.launch_provenance = read_provenance(*entry);
     entry->finish();
   }
+  if (const auto entry = node.find("sustained")) profile.sustained = read_sustained(*entry);
   if (const auto entry = node.find("slowdown")) profile.slowdown = read_slowdown(*entry);
   if (const auto entry = node.find("host_computes")) profile.host_computes = entry->as_bool();
   const auto host_link = node.find("host_link");

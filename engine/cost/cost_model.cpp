@@ -164,12 +164,15 @@ Seconds image_copy_time(const KernelWork& work, const HardwareProfile& hardware,
 
 /// Time by the curve that the kernel follows.
 Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
-                   const SoftwareProfile& software, double speed, SourceLog& log) {
-  check(speed > 0, "a device has a speed");
+                   const SoftwareProfile& software, double of_curve, SourceLog& log) {
+  check(of_curve > 0, "a device has a speed");
   const std::string& device = hardware.name;
+  const double speed = of_curve * hardware.sustained.products;
   const auto use_rates = [&](std::string_view used_for) {
     log.use(hardware.peak_provenance, device, "peak", used_for);
     log.use(hardware.bandwidth_provenance, device, "bandwidth", "kernels");
+    if (hardware.sustained.products != 1)
+      log.use(hardware.sustained.provenance, device, "sustained", used_for);
   };
   switch (work.cls) {
     case KernelClass::kNone: return 0;

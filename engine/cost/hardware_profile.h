@@ -61,6 +61,13 @@ struct MemoryCurve {
   Provenance provenance;
 };
 
+/// The rate of products that follow each other for seconds over the rate of one alone: a device
+/// that reaches its limit of power lowers its clock. Curves are of short measurements.
+struct Sustained {
+  double products = 1;  // at most 1; attention and convolutions included
+  Provenance provenance;
+};
+
 /// How many times longer an op takes while ops of the other sort run on the same device:
 /// communication takes multiprocessors, memory bandwidth, cores.
 struct Slowdown {
@@ -114,6 +121,7 @@ struct HardwareProfile {
   MemoryCurve optimizer;
   Seconds launch = 0;  // host time to issue one op
   Provenance launch_provenance;
+  Sustained sustained;
   Slowdown slowdown;
   HostLink host_link;
   /// A CPU: the thread that issues ops is the one that computes them, so that nothing is issued
