@@ -8,6 +8,7 @@
 
 #include "app/analytic_step.h"
 #include "app/prepare.h"
+#include "app/tried_pipelines.h"
 #include "engine/base/format.h"
 #include "engine/base/readable.h"
 #include "engine/partition/batch_split.h"
@@ -27,10 +28,6 @@ namespace {
 using Rule = PartitionConfig::Rule;
 
 std::string text(std::int64_t value) { return std::to_string(value); }
-
-std::string counted(std::int64_t count, const std::string& what) {
-  return text(count) + " " + what + (count == 1 ? "" : what.ends_with("ch") ? "es" : "s");
-}
 
 StageRule rule_of(Rule rule) {
   switch (rule) {
@@ -108,6 +105,7 @@ class Planner {
                 }) {}
 
   PlannedPipeline plan() {
+    check_degrees();
     check_size();
     const auto found = search_pipeline(problem(1), costs(request_.partition.rule != Rule::kCode));
     if (const auto* none = std::get_if<Infeasible>(&found)) fail_for(none->reason);
@@ -189,6 +187,35 @@ class Planner {
       ends.push_back(block.tasks.back() + 1);
     }
     return ends;
+  }
+
+  /// Refuses what no division can be: more stages than blocks or devices, more devices to a stage
+  /// than samples to a microbatch.
+  void check_degrees() const {
+    const std::int64_t devices = cluster().num_devices, stages = request_.stages;
+    const std::int64_t blocks = std::ssize(ends_);
+    const std::int64_t each = std::max<std::int64_t>(request_.each, 1);
+    if (stages > blocks) {
+      fail_at(request_.one_stage, "partition",
+              counted(blocks, "block") + " cannot be " + counted(stages, "stage") +
+                  (request_.partition.blocks > 0 ? "; write more blocks, or fewer stages" : ""));
+    }
+    if (std::max<std::int64_t>(stages, 1) * each > devices) {
+      const std::string of_each = each > 1 ? " on " + text(each) + " devices each" : "";
+      fail_at(request_.one_stage, stages > 0 ? "parallel.pipeline" : "parallel.data",
+              counted(std::max<std::int64_t>(stages, 1), "stage") + of_each + " are more than " +
+                  counted(devices, "device"));
+    }
+    const std::int64_t most = stages > 0 ? stages : std::min(blocks, devices);
+    const std::int64_t shared = (devices + most - 1) / most;  // by some stage
+    const std::int64_t samples = batch() / std::max<std::int64_t>(request_.microbatches, 1);
+    if (shared > samples) {
+      fail_at(request_.one_stage,
+              request_.microbatches > 0 ? "training.microbatch" : "training.global_batch",
+              counted(samples, "sequence") + " of a microbatch cannot be on each of " +
+                  counted(shared, "device") + ", and with " + counted(most, "stage") +
+                  " one has as many of " + text(devices));
+    }
   }
 
   /// Refuses what would be tried for hours, or in gigabytes.
@@ -285,18 +312,24 @@ class Planner {
   /// With the fewest nodes that would do, by estimate.
   [[noreturn]] void fail_for(const std::string& reason) {
     constexpr std::int64_t kMostTimes = 16;
-    std::string least = text(kMostTimes) + " times the nodes would not do";
+    if (reason.find("memory") == std::string::npos)
+      throw plan_error(request_.one_stage, {reason, "partition"});
+    const bool local = cluster().name == kLocalCluster;
+    std::string least =
+        text(kMostTimes) + " times the " + (local ? "ranks" : "nodes") + " would not do";
     for (std::int64_t times = 2; times <= kMostTimes; times *= 2) {
       PipelineProblem more = problem(times);
       // Finds a division where the best one would be found, and sooner.
       if (more.rule == StageRule::kExact) more.rule = StageRule::kPaper;
       if (!std::holds_alternative<PipelinePlan>(search_pipeline(more, costs(false)))) continue;
-      least = counted(more.nodes, "node") + " would do";
+      least = (local ? counted(more.nodes * more.devices_per_node, "rank")
+                     : counted(more.nodes, "node")) +
+              " would do";
       break;
     }
     throw plan_error(request_.one_stage,
-                     {reason + ", less a margin of " +
-                          format("%.3g", 100 * request_.partition.margin) + " %; " + least,
+                     {reason + " (a margin of " + format("%.3g", 100 * request_.partition.margin) +
+                          " % left free); " + least,
                       "partition"});
   }
 
@@ -312,7 +345,8 @@ class Planner {
     out.push_back("  " + rule_text() + ": " +
                   counted(static_cast<std::int64_t>(profiles_.pieces().size()), "piece") + " in " +
                   counted(std::ssize(ends_), "block") + "; a pipeline on " +
-                  counted(chosen.nodes, "node") + ", " + counted(chosen.replicas, "time") + "; " +
+                  counted(chosen.nodes, "node") + ", " +
+                  (chosen.replicas == 1 ? "once" : text(chosen.replicas) + " times") + "; " +
                   counted(chosen.microbatches, "microbatch"));
     std::size_t first = 0;
     for (std::size_t s = 0; s < plan.stages.ends.size(); ++s) {
@@ -322,35 +356,19 @@ class Planner {
       const std::int64_t samples = up ? (batch() + parts - 1) / parts : batch() / parts;
       const StageCost cost = stages_.stage({first, end, samples, plan.replicas[s], chosen.stages,
                                             chosen.microbatches, chosen.recompute});
-      out.push_back("  stage " + std::to_string(s) + ": blocks " + std::to_string(first) + " to " +
-                    std::to_string(end - 1) + " on " + counted(plan.replicas[s], "replica") +
-                    " of " + counted(samples, "sequence") + "; forward " +
-                    duration_text(cost.forward) + ", backward " + duration_text(cost.backward) +
-                    ", sends " + duration_text(cost.send_forward) + " and " +
-                    duration_text(cost.send_backward) + "; memory " + memory_text(cost.memory) +
-                    " of " + memory_text(limit_));
+      const std::string of =
+          end - first == 1 ? "block " + std::to_string(first)
+                           : "blocks " + std::to_string(first) + " to " + std::to_string(end - 1);
+      out.push_back("  stage " + std::to_string(s) + ": " + of + " on " +
+                    counted(plan.replicas[s], "replica") + " of " + counted(samples, "sequence") +
+                    "; forward " + duration_text(cost.forward) + ", backward " +
+                    duration_text(cost.backward) + ", sends " + duration_text(cost.send_forward) +
+                    " and " + duration_text(cost.send_backward) + "; memory " +
+                    memory_text(cost.memory) + " of " + memory_text(limit_));
       first = end;
     }
-    add_tried(plan.tried, out);
+    for (std::string& line : tried_lines(plan.tried)) out.push_back(std::move(line));
     return out;
-  }
-
-  /// A line for each number of microbatches, and one for those that fail alike.
-  static void add_tried(const std::vector<PipelineTrial>& tried, std::vector<std::string>& out) {
-    for (std::size_t t = 0, next = 0; t < tried.size(); t = next) {
-      const PipelineTrial& first = tried[t];
-      const auto alike = [&](const PipelineTrial& other) {
-        return !first.reason.empty() && other.reason == first.reason &&
-               other.stages == first.stages && other.nodes == first.nodes;
-      };
-      for (next = t + 1; next < tried.size() && alike(tried[next]);) ++next;
-      const std::int64_t last = tried[next - 1].microbatches;
-      out.push_back("  tried " + counted(first.stages, "stage") + " on " +
-                    counted(first.nodes, "node") + ", " +
-                    (last > first.microbatches ? text(first.microbatches) + " to " : "") +
-                    counted(last, "microbatch") + ": " +
-                    (first.reason.empty() ? duration_text(first.time) : first.reason));
-    }
   }
 
   const PipelineRequest& request_;

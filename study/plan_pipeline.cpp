@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/schedule/schedule_names.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 
@@ -37,6 +38,14 @@ void refuse_beside_plan(const Study& study) {
              std::string(to_string(study.model.family)) + " are told apart in groups");
   refuse(!study.training.microbatches.empty(), "training.microbatch",
          "partition rannc takes microbatches of one size; write a number, or leave this key out");
+  const ScheduleName* schedule = find_schedule(study.schedule.method);
+  refuse(schedule != nullptr && schedule->stages != StagesPerRank::kOne, "schedule",
+         "partition rannc gives a rank one stage, and " + study.schedule.method +
+             " needs at least 2; write gpipe or 1f1b, or leave this key out");
+  refuse(is_said(study, "parallel.data") && study.training.global_batch % parallel.data != 0,
+         "parallel.data",
+         text(study.training.global_batch) + " sequences do not divide over " +
+             text(parallel.data) + " replicas of every stage");
   refuse(study.recompute.method == RecomputeConfig::Method::kStageAware, "recompute",
          "partition rannc weighs stages that recompute alike; write full, or leave this key out");
 }
@@ -51,7 +60,7 @@ StudyDraft one_stage_of(const StudyDraft& draft) {
   one.parallel.data = 1;
   one.parallel.zero = {};
   one.parallel.d2d_buffer = 0;
-  one.training.microbatch = 1;
+  one.training.microbatch = one.training.global_batch;  // how many there are is not decided yet
   one.training.microbatches.clear();
   return one;
 }

@@ -46,12 +46,17 @@ class Search {
     }
     if (num_blocks == 0) return Infeasible{"there are no blocks to divide"};
     return Infeasible{"no pipeline fits: " +
-                      (out_.tried.empty() ? std::string("there is nothing to try")
-                                          : "with " + std::to_string(out_.tried.back().stages) +
-                                                " stages " + out_.tried.back().reason)};
+                      (out_.tried.empty()
+                           ? std::string("there is nothing to try")
+                           : "with " + number_of_stages() + " " + out_.tried.back().reason)};
   }
 
  private:
+  std::string number_of_stages() const {
+    const std::int64_t stages = out_.tried.back().stages;
+    return std::to_string(stages) + (stages == 1 ? " stage" : " stages");
+  }
+
   void try_microbatches(std::int64_t nodes, std::int64_t stages) {
     const std::int64_t replicas = problem_.nodes / nodes;
     std::int64_t most = problem_.batch / replicas;
