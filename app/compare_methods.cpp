@@ -68,7 +68,8 @@ MethodRow simulate_method(const StudyOptions& options, const Method& method) {
 int run_compare_methods(const StudyOptions& options) {
   std::optional<OutputFolder> folder;
   if (!options.out.empty())
-    folder.emplace(options.out, WrittenBy{"simulate", options.study}, options.overwrite);
+    folder.emplace(options.out, WrittenBy{"simulate --compare-tensor-methods", options.study},
+                   options.overwrite);
   const Prepared as_it_stands = prepare(options.study, options.sets, options.fidelity);
   print_warnings(as_it_stands.study.warnings);
   std::vector<MethodRow> rows;

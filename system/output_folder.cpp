@@ -111,8 +111,8 @@ std::vector<std::string> check_output_folder(const std::string& folder, const Wr
 void remove_drafts_in(const std::string& folder) {
   for (const fs::path& entry : entries_of(folder)) {
     const std::string name = entry.filename().string();
-    for (const char* command :
-         {"simulate", "compile", "sweep", "train", "validate", "calibrate --fit", "export"}) {
+    for (const char* command : {"simulate", "simulate --compare-tensor-methods", "compile", "sweep",
+                                "train", "validate", "calibrate --fit", "export"}) {
       const std::vector<std::string>& files = files_of(command);
       const bool draft = std::any_of(files.begin(), files.end(), [&](const std::string& file) {
         return is_draft_of(name, file);

@@ -108,6 +108,7 @@ const std::vector<std::string>& files_of(std::string_view command) {
   static const std::map<std::string_view, std::vector<std::string>> kFiles = {
       {"simulate",
        {"study.resolved.yaml", "program.txt", "trace.json", "summary.json", "report.html"}},
+      {"simulate --compare-tensor-methods", {"tensor_methods.json"}},
       {"compile", {"study.resolved.yaml", "schedule.csv", "program.txt"}},
       {"sweep", {"sweep.csv", "sweep.json", "report.html"}},
       {"train",
@@ -143,7 +144,7 @@ std::string marked_json(const std::string& text, const WrittenBy& by, const std:
 
 std::optional<WrittenBy> read_written_by(const std::string& folder) {
   if (auto by = in_yaml(folder + "/study.resolved.yaml")) return by;
-  for (const char* name : {"sweep.json", "summary.json", "fit.json"}) {
+  for (const char* name : {"sweep.json", "summary.json", "tensor_methods.json", "fit.json"}) {
     if (auto by = in_json(folder + "/" + name)) return by;
   }
   return in_safetensors(folder + "/model.safetensors");

@@ -71,6 +71,36 @@ TEST_CASE(
   CHECK(run(folder, {"simulate", folder / "study.yaml", "--out", out}).exit == 0);
 }
 
+TEST_CASE("methods side by side are an answer of their own: replaced by it, and by no other") {
+  const ScratchFolder folder;
+  write_text(folder / "study.yaml", kStudy);
+  const std::string out = folder / "out";
+  const auto simulate = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"simulate", folder / "study.yaml", "--out", out};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(folder, words);
+  };
+  REQUIRE(simulate({"--compare-tensor-methods"}).exit == 0);
+  CHECK(simulate({"--compare-tensor-methods"}).exit == 0);
+  const auto compared = contents(out);
+  CHECK(compared.count("tensor_methods.json") == 1);
+  const Outcome plain = simulate({});
+  CHECK(plain.exit == 2);
+  CHECK_THAT(plain.err, Catch::Contains("holds what trainyard simulate --compare-tensor-methods "
+                                        "wrote of '../study.yaml'; name another folder, or say "
+                                        "--overwrite"));
+  CHECK(contents(out) == compared);
+  REQUIRE(simulate({"--overwrite"}).exit == 0);
+  const auto simulated = contents(out);
+  CHECK(simulated.count("tensor_methods.json") == 0);
+  CHECK(simulated.count("summary.json") == 1);
+  CHECK(simulate({"--compare-tensor-methods"}).exit == 2);
+  CHECK(contents(out) == simulated);
+  REQUIRE(simulate({"--compare-tensor-methods", "--overwrite"}).exit == 0);
+  CHECK(contents(out) == compared);
+  CHECK(simulate({"--compare-tensor-methods"}).exit == 0);
+}
+
 TEST_CASE(
     "another command, another study and what trainyard did not write are refused, and stay as they "
     "are") {
