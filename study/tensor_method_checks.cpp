@@ -21,6 +21,11 @@ std::string mesh_text(const std::vector<int>& mesh) {
   return "[" + text(mesh[0]) + ", " + text(mesh[1]) + "]";
 }
 
+/// Between layers features are split over the second axis. All others that a mesh divides are
+/// multiples of parallel.tensor (check_tensor()): ffn, and a width of heads, CLIP's image_hidden
+/// too.
+bool divides(int d2, const ModelConfig& model) { return model.hidden % d2 == 0; }
+
 /// parallel.tensor says how many ranks, tensor_method how they lie.
 void check_mesh_ranks(Study& study) {
   ParallelConfig& parallel = study.parallel;
@@ -61,6 +66,16 @@ void check_company(const Study& study) {
              text(parallel.tensor) + ", 1]}, or another one");
 }
 
+/// A sharding may have the study's own specs for what the method would split so.
+void check_width(const Study& study) {
+  const std::vector<int>& mesh = study.parallel.tensor_mesh;
+  if (mesh.empty() || !study.sharding.empty() || divides(mesh[1], study.model)) return;
+  fail_at(study, kMeshKey,
+          "the " + text(mesh[1]) + " ranks of the second axis of mesh " + mesh_text(mesh) +
+              " do not divide model.hidden " + text(study.model.hidden) +
+              "; write another mesh, or auto");
+}
+
 /// The device of each rank of the first tensor group, before placement moves anything else.
 std::vector<std::int64_t> devices_of_group(const ParallelConfig& parallel) {
   const DeviceMesh mesh = mesh_of(parallel);
@@ -89,6 +104,7 @@ void check_tensor_method(Study& study) {
   if (study.parallel.tensor_method != "atp") return;
   check_mesh_ranks(study);
   check_company(study);
+  check_width(study);
 }
 
 void choose_tensor_mesh(Study& study) {
@@ -104,16 +120,23 @@ void choose_tensor_mesh(Study& study) {
     }
     matrix = std::get<CommunicationMatrix>(std::move(made));
   }
-  const auto meshes = atp_meshes(matrix, devices_of_group(parallel), parallel.measured_meshes,
-                                 AtpEquations::kPaper, atp_layers(study.model));
+  auto meshes = atp_meshes(matrix, devices_of_group(parallel), parallel.measured_meshes,
+                           AtpEquations::kPaper, atp_layers(study.model));
   if (meshes.empty()) {
     fail_at(study, "parallel.tensor_method.measured",
             "says nothing of a mesh of " + text(parallel.tensor) + " ranks");
   }
+  const std::size_t left_out =
+      std::erase_if(meshes, [&](const AtpMesh& mesh) { return !divides(mesh.d2, study.model); });
+  if (meshes.empty()) {
+    fail_at(study, "parallel.tensor_method.measured",
+            "the ranks of no mesh's second axis divide model.hidden " + text(study.model.hidden));
+  }
   const AtpMesh& best = best_of(meshes);
   parallel.tensor_mesh = {best.d1, best.d2};
   study.origins[kMeshKey] = derived_origin(
-      "least all-reduce time of " + text(std::ssize(meshes)) + " meshes, by " +
+      "least all-reduce time of " + text(std::ssize(meshes)) + " meshes" +
+      (left_out > 0 ? " that divide the model" : "") + ", by " +
       (parallel.measured_meshes.empty() ? "the cluster's links" : "measured bandwidths"));
 }
 

@@ -54,6 +54,27 @@ TEST_CASE("a mesh that is left out is the one of least communication") {
         std::vector<int>{8, 1});
 }
 
+TEST_CASE("a mesh is chosen among those whose second axis divides the model's width") {
+  // 36 = 4 x 9: of 16 ranks [16, 1], [8, 2] and [4, 4]. Features of 64 may lie on all five; the
+  // bandwidths make [2, 8] the best of these, T = 7 / (2 x 100) + 2 / (8 x 100).
+  const std::string measured =
+      "{name: atp, measured: {16x1: [1, 0], 8x2: [2, 10], 4x4: [1, 10], 2x8: [100, 100]}}";
+  const std::vector<std::string> narrow = {"model.hidden=36", "model.head_dim=8", "model.ffn=144"};
+  CHECK(parallel(16, measured).tensor_mesh == std::vector<int>{2, 8});
+  // [8, 2]: 7 / 80 + 2 / 4 = 0.5875, [4, 4]: 7 / 40 + 2 / 4 = 0.675, [16, 1]: 2.
+  const Study chosen = read(study(16, measured), narrow);
+  CHECK(chosen.parallel.tensor_mesh == std::vector<int>{8, 2});
+  CHECK(chosen.origins.at("parallel.tensor_method.mesh").note ==
+        "least all-reduce time of 3 meshes that divide the model, by measured bandwidths");
+  CHECK_THAT(error_of(study(16, "{name: atp, measured: {2x8: [100, 100]}}"), narrow),
+             Catch::Contains("parallel.tensor_method.measured: the ranks of no mesh's second axis "
+                             "divide model.hidden 36"));
+  CHECK_THAT(error_of(study(16, "{name: atp, mesh: [2, 8]}"), narrow),
+             Catch::Contains("parallel.tensor_method.mesh: the 8 ranks of the second axis of mesh "
+                             "[2, 8] do not divide model.hidden 36; write another mesh, or auto"));
+  CHECK(error_of(study(16, "{name: atp, mesh: [4, 4]}"), narrow) == "no error");
+}
+
 TEST_CASE("a chosen mesh is written, and reads back") {
   const Study chosen = read(study(8, "{name: atp, measured: {2x4: [1.20, 4.95], 8x1: [0.97, 0]}}"));
   const std::string text = resolved_study_text(chosen);
