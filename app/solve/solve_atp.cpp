@@ -33,15 +33,45 @@ BytesPerSecond read_bandwidth(const YamlNode& node, bool zero = false) {
   return value;
 }
 
-/// The most between two units: one bandwidth, or that of each two.
-BytesPerSecond read_between(const YamlNode& node) {
-  if (!node.is_sequence()) return read_bandwidth(node);
-  BytesPerSecond most = 0;
-  for (const YamlNode& row : node.items()) {
-    for (const YamlNode& one : row.items()) most = std::max(most, read_bandwidth(one, true));
+void check_all_joined(const YamlNode& node, const CommunicationLevel& level) {
+  const auto paths = widest_paths(level);
+  for (std::size_t a = 0; a < paths.size(); ++a) {
+    for (std::size_t b = 0; b < a; ++b) {
+      if (paths[a][b] == 0)
+        node.fail("joins units " + std::to_string(b) + " and " + std::to_string(a) +
+                  " neither directly nor by way of others");
+    }
   }
-  if (most == 0) node.fail("joins no two units");
-  return most;
+}
+
+/// One bandwidth, or that of each two units: a symmetric matrix with zeros on its diagonal.
+void read_between(const YamlNode& node, CommunicationLevel& level) {
+  if (!node.is_sequence()) {
+    level.between = read_bandwidth(node);
+    return;
+  }
+  const std::string units = std::to_string(level.units);
+  const auto rows = node.items();
+  if (std::ssize(rows) != level.units)
+    node.fail("expected a row for each of " + units + " units, got " + std::to_string(rows.size()));
+  for (const YamlNode& row : rows) {
+    const std::size_t a = level.pairs.size();
+    const auto cells = row.items();
+    if (std::ssize(cells) != level.units)
+      row.fail("expected a bandwidth to each of " + units + " units, got " +
+               std::to_string(cells.size()));
+    std::vector<BytesPerSecond>& own = level.pairs.emplace_back();
+    for (const YamlNode& cell : cells) {
+      const std::size_t b = own.size();
+      own.push_back(read_bandwidth(cell, true));
+      if (a == b && own[b] != 0) cell.fail("expected 0 between a unit and itself");
+      if (b < a && own[b] != level.pairs[b][a])
+        cell.fail("expected what row " + std::to_string(b) + " has for these two units, " +
+                  number_text(level.pairs[b][a] / kGB));
+      level.between = std::max(level.between, own[b]);
+    }
+  }
+  check_all_joined(node, level);
 }
 
 CommunicationMatrix read_matrix(const YamlNode& node) {
@@ -52,7 +82,10 @@ CommunicationMatrix read_matrix(const YamlNode& node) {
     level.units = item.at("units").as_integer(1, kMostRanks);
     level.group = read_bandwidth(item.at("group"));
     const auto between = given(item, "between");
-    level.between = between ? read_between(*between) : level.group;
+    if (between)
+      read_between(*between, level);
+    else
+      level.between = level.group;
     item.finish();
     matrix.push_back(level);
     devices *= level.units;

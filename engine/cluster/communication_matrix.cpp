@@ -140,6 +140,7 @@ std::variant<CommunicationMatrix, Infeasible> communication_matrix(const Cluster
 }
 
 std::vector<std::vector<BytesPerSecond>> point_to_point(const CommunicationLevel& level) {
+  if (!level.pairs.empty()) return level.pairs;
   std::vector<std::vector<BytesPerSecond>> out;
   for (std::int64_t a = 0; a < level.units; ++a) {
     std::vector<BytesPerSecond>& row = out.emplace_back();
@@ -151,6 +152,43 @@ std::vector<std::vector<BytesPerSecond>> point_to_point(const CommunicationLevel
         links = kCubeLinks.begin()[a].begin()[b] / kMostCubeLinks;
       row.push_back(links * level.between);
     }
+  }
+  return out;
+}
+
+std::vector<std::vector<BytesPerSecond>> widest_paths(const CommunicationLevel& level) {
+  struct Link {
+    BytesPerSecond bandwidth;
+    std::size_t a, b;
+  };
+  auto out = point_to_point(level);
+  std::vector<Link> links;
+  std::vector<std::size_t> part_of;             // [unit]
+  std::vector<std::vector<std::size_t>> parts;  // units that links so far join
+  for (std::size_t a = 0; a < out.size(); ++a) {
+    part_of.push_back(a);
+    parts.push_back({a});
+    for (std::size_t b = 0; b < a; ++b) {
+      if (out[a][b] > 0) links.push_back({out[a][b], a, b});
+    }
+  }
+  // The widest first: the link that joins two parts is the narrowest of the paths between them.
+  std::stable_sort(links.begin(), links.end(), [](const Link& left, const Link& right) {
+    return left.bandwidth > right.bandwidth;
+  });
+  for (const Link& link : links) {
+    const std::size_t kept = part_of[link.a], joined = part_of[link.b];
+    if (kept == joined) continue;
+    for (const std::size_t b : parts[joined]) {
+      for (const std::size_t a : parts[kept]) {
+        if (out[a][b] == 0) out[a][b] = out[b][a] = link.bandwidth;
+      }
+    }
+    for (const std::size_t b : parts[joined]) {
+      part_of[b] = kept;
+      parts[kept].push_back(b);
+    }
+    parts[joined].clear();
   }
   return out;
 }

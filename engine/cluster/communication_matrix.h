@@ -28,6 +28,7 @@ struct CommunicationLevel {
   BytesPerSecond group = 0;    // out of a unit
   BytesPerSecond between = 0;  // the most between two units
   Joined joined = Joined::kAll;
+  std::vector<std::vector<BytesPerSecond>> pairs = {};  // between every two; empty: as joined
 };
 
 /// Levels of one unit are left out.
@@ -38,5 +39,9 @@ std::variant<CommunicationMatrix, Infeasible> communication_matrix(const Cluster
 
 /// Between every two units of one of the level above; 0: they are not joined.
 std::vector<std::vector<BytesPerSecond>> point_to_point(const CommunicationLevel& level);
+
+/// The same, and of two that are not joined what goes by way of others: the narrowest link of the
+/// widest path. 0: there is no path.
+std::vector<std::vector<BytesPerSecond>> widest_paths(const CommunicationLevel& level);
 
 }  // namespace trainyard

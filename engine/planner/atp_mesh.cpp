@@ -9,22 +9,47 @@ namespace trainyard {
 
 namespace {
 
+using Pairs = std::vector<std::vector<BytesPerSecond>>;
+
 /// How the groups of one axis of a mesh lie on the units of a level.
 struct Crossing {
-  std::int64_t units = 1;   // of one unit above, the most that a group has ranks in
-  std::int64_t groups = 1;  // that have ranks in one unit, the most
+  std::int64_t units = 1;      // of one unit above, the most that a group has ranks in
+  std::int64_t groups = 1;     // that have ranks in one unit, the most
+  BytesPerSecond between = 0;  // from a unit to the others of its group, the least
 };
+
+/// Widest paths between units that are not all joined alike; empty: `between` is that of every two.
+/// Around a ring the widest path is as wide as one link.
+Pairs unlike_pairs(const CommunicationLevel& level) {
+  const bool unlike = !level.pairs.empty() || level.joined == CommunicationLevel::Joined::kCubeMesh;
+  return unlike ? widest_paths(level) : Pairs{};
+}
+
+/// From one of the units to the others, the least. `units`: of one unit of the level above.
+BytesPerSecond least_between(const Pairs& pairs, const std::set<std::int64_t>& units) {
+  const std::int64_t count = std::ssize(pairs);
+  BytesPerSecond least = std::numeric_limits<BytesPerSecond>::infinity();
+  for (const std::int64_t unit : units) {
+    BytesPerSecond sum = 0;
+    for (const std::int64_t other : units)
+      sum += pairs.begin()[unit % count].begin()[other % count];
+    least = std::min(least, sum);
+  }
+  return least;
+}
 
 class MeshRater {
  public:
   MeshRater(const CommunicationMatrix& matrix, const std::vector<std::int64_t>& devices,
             AtpEquations equations, const AtpLayers& layers)
-      : matrix_(matrix),
-        devices_(devices),
+      : devices_(devices),
         equations_(equations),
         layers_(layers) {
-    for (const CommunicationLevel& level : matrix)
-      crossed_levels_ += crossing(level, [](std::int64_t) { return 0; }).units > 1 ? 1 : 0;
+    for (const CommunicationLevel& level : matrix) {
+      levels_.push_back({level, unlike_pairs(level)});
+      const Crossing crossed = crossing(levels_.back(), [](std::int64_t) { return 0; });
+      crossed_levels_ += crossed.units > 1 ? 1 : 0;
+    }
   }
 
   AtpMesh of_links(int d1, int d2) const {
@@ -50,9 +75,15 @@ class MeshRater {
   }
 
  private:
+  struct Level {
+    const CommunicationLevel& of;
+    Pairs pairs;  // unlike_pairs()
+  };
+
   /// `group_of`: the group of a rank.
   template <typename GroupOf>
-  Crossing crossing(const CommunicationLevel& level, const GroupOf& group_of) const {
+  Crossing crossing(const Level& at_level, const GroupOf& group_of) const {
+    const CommunicationLevel& level = at_level.of;
     std::map<std::pair<std::int64_t, std::int64_t>, std::set<std::int64_t>> units;  // group, above
     std::map<std::int64_t, std::set<std::int64_t>> groups;                          // [unit]
     for (std::int64_t rank = 0; rank < std::ssize(devices_); ++rank) {
@@ -64,17 +95,22 @@ class MeshRater {
     Crossing out;
     for (const auto& [at, own] : units) out.units = std::max(out.units, std::ssize(own));
     for (const auto& [at, own] : groups) out.groups = std::max(out.groups, std::ssize(own));
+    out.between = level.between * static_cast<double>(out.units - 1);
+    if (at_level.pairs.empty() || out.units == 1) return out;
+    out.between = std::numeric_limits<BytesPerSecond>::infinity();
+    for (const auto& [at, own] : units) {
+      if (own.size() > 1) out.between = std::min(out.between, least_between(at_level.pairs, own));
+    }
     return out;
   }
 
   template <typename GroupOf>
   BytesPerSecond narrowest(const GroupOf& group_of) const {
     BytesPerSecond out = std::numeric_limits<BytesPerSecond>::infinity();
-    for (const CommunicationLevel& level : matrix_) {
+    for (const Level& level : levels_) {
       const Crossing crossed = crossing(level, group_of);
       if (crossed.units == 1) continue;
-      BytesPerSecond here =
-          std::min(level.group, level.between * static_cast<double>(crossed.units - 1));
+      BytesPerSecond here = std::min(level.of.group, crossed.between);
       if (equations_ == AtpEquations::kExact) here /= static_cast<double>(crossed.groups);
       out = std::min(out, here);
     }
@@ -97,7 +133,7 @@ class MeshRater {
     mesh.gathers = over((layers_.attended + layers_.qkv) / 4, mesh.d1, mesh.b2);
   }
 
-  const CommunicationMatrix& matrix_;
+  std::vector<Level> levels_;
   const std::vector<std::int64_t>& devices_;
   AtpEquations equations_;
   const AtpLayers& layers_;

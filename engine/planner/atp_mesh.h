@@ -7,8 +7,10 @@
 //   4)
 //
 // w: how many times h query, key and value and the MLP's first linear make together, 3 + 4 of GPT.
-// A level counts with min(group, between x (n - 1)), n units of it in one group of ranks. A term of
-// an axis of one rank is 0.
+// A level counts with min(group, what goes from a unit to the others that one group of ranks has):
+// between x (n - 1) of n units that are joined alike, else the sum of the point-to-point matrix, of
+// the unit that has the least; two units that are not joined have the widest path by way of others.
+// A term of an axis of one rank is 0.
 #pragma once
 
 #include <cstdint>

@@ -109,6 +109,57 @@ TEST_CASE("exact equations: backward as it is, links shared by the groups that p
         Approx(7 / (2 * 25.0 * 8 / 14) + 2 / (8 * 6.25)).epsilon(1e-12));
 }
 
+TEST_CASE("an axis of a mesh has what the pairs on it have") {
+  const auto of = [](const std::string& between) {
+    return "{problem: atp-mesh, matrix: [{units: 4, group: 100, between: " + between + "}]}";
+  };
+  const auto links = [](const Json& found, const std::string& name) {
+    const Json& mesh = mesh_named(found, name);
+    return std::pair{mesh.at("B1_links"), mesh.at("B2_links")};
+  };
+  // [2, 2]: 0 and 1, 2 and 3 are joined by 1, 0 and 2, 1 and 3 by 9. One axis: 1 + 9 + 9.
+  const Json pairs = answer(of("[[0, 1, 9, 9], [1, 0, 9, 9], [9, 9, 0, 1], [9, 9, 1, 0]]"));
+  CHECK(links(pairs, "ATP-2") == std::pair{Json(9.0), Json(1.0)});
+  CHECK(links(pairs, "ATP-1") == std::pair{Json(19.0), Json(nullptr)});
+  // A square; 0 and 3 by way of 1, of which the narrower link has 1: 9 + 1 + 1.
+  const Json square = answer(of("[[0, 9, 1, 0], [9, 0, 0, 1], [1, 0, 0, 9], [0, 1, 9, 0]]"));
+  CHECK(links(square, "ATP-2") == std::pair{Json(1.0), Json(9.0)});
+  CHECK(links(square, "ATP-1") == std::pair{Json(11.0), Json(nullptr)});
+  // The unit that has the least decides: 1 + 2 of unit 0, 1 + 7 and 2 + 7 of the others.
+  const Json three = answer(
+      "{problem: atp-mesh, matrix: [{units: 3, group: 8, between: [[0, 1, 2], [1, 0, 7], [2, 7, "
+      "0]]}]}");
+  CHECK(links(three, "ATP-1").first == 3.0);
+  CHECK(answer(of("[[0, 5, 5, 5], [5, 0, 5, 5], [5, 5, 0, 5], [5, 5, 5, 0]]")).dump() ==
+        answer(of("5")).dump());
+  // A DGX-1V, six links of 25 GB/s a device: one between 0 and 1, as between 2 and 3, 4 and 5, 6
+  // and 7. All eight: the six.
+  const Json cube = answer("{problem: atp-mesh, cluster: {preset: dgx-1v, nodes: 1}}");
+  CHECK(links(cube, "ATP-2").second == 25.0);
+  CHECK(links(cube, "ATP-1").first == 150.0);
+}
+
+TEST_CASE("a matrix between units is square, symmetric, and joins all of them") {
+  const auto problem = [](const std::string& between) {
+    return problem_of("{problem: atp-mesh, matrix: [{units: 3, group: 100, between: " + between +
+                      "}]}");
+  };
+  CHECK(problem("[[0, 1, 2], [1, 0, 1], [2, 1, 0]]") == "none");
+  CHECK_THAT(problem("[[0, 1, 2], [1, 0, 1]]"),
+             Catch::EndsWith(": matrix[0].between: expected a row for each of 3 units, got 2"));
+  CHECK_THAT(
+      problem("[[0, 1, 2], [1, 0], [2, 1, 0]]"),
+      Catch::EndsWith(": matrix[0].between[1]: expected a bandwidth to each of 3 units, got 2"));
+  CHECK_THAT(problem("[[0, 1, 2], [1, 4, 1], [2, 1, 0]]"),
+             Catch::EndsWith(": matrix[0].between[1][1]: expected 0 between a unit and itself"));
+  CHECK_THAT(
+      problem("[[0, 1, 2], [1, 0, 1], [3, 1, 0]]"),
+      Catch::EndsWith(": matrix[0].between[2][0]: expected what row 0 has for these two units, 2"));
+  CHECK_THAT(problem("[[0, 1, 0], [1, 0, 0], [0, 0, 0]]"),
+             Catch::EndsWith(
+                 ": matrix[0].between: joins units 0 and 2 neither directly nor by way of others"));
+}
+
 TEST_CASE("atp-mesh says times where it knows the sizes, and what is wrong") {
   // 2 L b s h = 2 x 1 x 4 x 2048 x 4096 elements of 2 bytes, 0.124375 s per 1e9 of them.
   const Json found =
