@@ -109,6 +109,8 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
   section.read_given("measured", [&](const YamlNode& measured) {
     for (const std::string& mesh : measured.keys())
       config.measured_meshes.push_back(read_measured(measured, mesh));
+    if (config.measured_meshes.empty())
+      measured.fail("expected meshes, such as {2x4: [1.2, 4.95]}; leave it out for the cluster's");
   });
   section.finish();
   for (const char* key : {"mesh", "measured"}) {

@@ -120,7 +120,8 @@ std::vector<MeasuredMesh> read_measured(const YamlNode& node) {
     const std::size_t x = mesh.find('x');
     const auto ranks = [&](const std::string& text) {
       const auto number = parse_number(text);
-      if (!number || *number < 1 || *number > kMostRanks || *number != std::floor(*number))
+      // One way to write a mesh: "02x4" would be 2x4 again.
+      if (!number || *number < 1 || *number > kMostRanks || number_text(*number) != text)
         throw ConfigError(node.key_pos(mesh), pair.key_path(),
                           "expected a mesh such as 2x4, got " + trainyard::quoted(mesh));
       return static_cast<int>(*number);

@@ -103,6 +103,9 @@ TEST_CASE("what does not go with method atp is said at its place") {
       Catch::Contains("mesh: method megatron has one axis; leave it out, or write name: atp"));
   CHECK_THAT(error(4, "{name: atp, measured: {4: [1, 1]}}"),
              Catch::Contains("expected a mesh such as 2x4, got '4'"));
+  CHECK_THAT(error(4, "{name: atp, measured: {}}"),
+             Catch::Contains("parallel.tensor_method.measured: expected meshes, such as {2x4: "
+                             "[1.2, 4.95]}; leave it out for the cluster's"));
   CHECK_THAT(error(4, "{name: atp, measured: {2x2: [1]}}"),
              Catch::Contains("expected the bandwidths along both axes in GB/s"));
   CHECK_THAT(error(4, "{name: atp, measured: {4x1: [1, 1]}}"),

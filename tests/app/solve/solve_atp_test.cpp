@@ -172,6 +172,8 @@ TEST_CASE("atp-mesh says times where it knows the sizes, and what is wrong") {
   CHECK(problem_of(kFig7 + ", ranks: 17}") == "p.yaml:1:112: ranks: expected at most 16, got 17");
   CHECK(problem_of("{problem: atp-mesh, measured: {2x4: [1, 0]}}") ==
         "p.yaml:1:37: measured.2x4: an axis of one rank, and no other, has bandwidth 0");
+  CHECK(problem_of("{problem: atp-mesh, measured: {2x4: [1, 1], 02x4: [1, 2]}}") ==
+        "p.yaml:1:45: measured.02x4: expected a mesh such as 2x4, got '02x4'");
   CHECK(problem_of(kFig7 + ", layers: 1}") ==
         "p.yaml:1:1: says some of layers, batch, sequence and hidden; times need all four");
 }
