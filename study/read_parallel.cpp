@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/base/user_text.h"
+#include "engine/cluster/communication_matrix.h"
 #include "engine/plan/plan_limits.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
@@ -71,7 +72,8 @@ MeasuredMesh read_measured(const YamlNode& measured, const std::string& mesh) {
   std::vector<double> bandwidths;
   for (const YamlNode& item : node.items()) {
     bandwidths.push_back(item.as_number() * kGB);
-    if (!(bandwidths.back() >= 0)) item.fail("expected GB/s, at least 0");
+    if (bandwidths.back() != 0 && !is_bandwidth(bandwidths.back()))
+      item.fail(std::string("expected GB/s, 0 or ") + kBandwidthRange);
   }
   if (bandwidths.size() != 2)
     node.fail("expected the bandwidths along both axes in GB/s, such as [1.2, 4.95]");

@@ -1,6 +1,5 @@
 // solve: problems `hierarchical-matrix` and `atp-mesh`.
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -28,8 +27,8 @@ constexpr std::int64_t kMostShownUnits = 64;  // of a matrix between them
 BytesPerSecond read_bandwidth(const YamlNode& node, bool zero = false) {
   const auto number = node.is_scalar() ? parse_number(node.as_string()) : std::nullopt;
   const BytesPerSecond value = number ? *number * kGB : node.as_bandwidth();
-  if (!(zero ? value >= 0 : value > 0) || !std::isfinite(value))
-    node.fail(std::string("expected GB/s, ") + (zero ? "at least 0" : "more than 0"));
+  if (!(zero && value == 0) && !is_bandwidth(value))
+    node.fail(std::string("expected GB/s, ") + (zero ? "0 or " : "") + kBandwidthRange);
   return value;
 }
 
@@ -196,20 +195,21 @@ Json solve_hierarchical_matrix(const YamlNode& problem) {
 }
 
 Json solve_atp_mesh(const YamlNode& problem) {
-  const auto levels = given(problem, "matrix");
+  const auto levels = given(problem, "matrix"), cluster = given(problem, "cluster");
   const auto measured_node = given(problem, "measured");
   CommunicationMatrix matrix;
-  if (levels && given(problem, "cluster"))
+  if (levels && cluster)
     levels->fail("stands beside a cluster, which has its own; leave one of them out");
   if (levels) matrix = read_matrix(*levels);
-  if (!levels && given(problem, "cluster")) matrix = matrix_of_cluster(problem);
+  if (cluster) matrix = matrix_of_cluster(problem);
   std::vector<MeasuredMesh> measured;
   if (measured_node) measured = read_measured(*measured_node);
-  if (matrix.empty() && measured.empty())
+  const bool of_links = levels || cluster;  // the matrix of a single device has no levels
+  if (!of_links && measured.empty())
     problem.fail("says no bandwidths; write matrix, cluster or measured");
   std::int64_t ranks = devices_of(matrix);
-  if (matrix.empty()) ranks = std::int64_t{measured[0].d1} * measured[0].d2;
-  const std::int64_t most = matrix.empty() ? ranks : std::min(ranks, kMostRanks);
+  if (!of_links) ranks = std::int64_t{measured[0].d1} * measured[0].d2;
+  const std::int64_t most = of_links ? std::min(ranks, kMostRanks) : ranks;
   if (const auto node = given(problem, "ranks")) ranks = node->as_integer(1, most);
   if (ranks > most) problem.fail("has more than " + std::to_string(most) + " ranks; say how many");
   for (const MeasuredMesh& one : measured) {

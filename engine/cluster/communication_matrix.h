@@ -19,6 +19,13 @@
 
 namespace trainyard {
 
+/// A bandwidth that a user may say: within these, all that is made of them is finite.
+inline constexpr BytesPerSecond kLeastBandwidth = 1e-100 * kGB, kMostBandwidth = 1e100 * kGB;
+inline constexpr const char* kBandwidthRange = "from 1e-100 to 1e100";  // GB/s
+inline constexpr bool is_bandwidth(BytesPerSecond value) {
+  return value >= kLeastBandwidth && value <= kMostBandwidth;
+}
+
 struct CommunicationLevel {
   enum class Joined : std::uint8_t { kAll, kRing, kCubeMesh };
 

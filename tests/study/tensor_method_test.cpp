@@ -106,6 +106,8 @@ TEST_CASE("what does not go with method atp is said at its place") {
   CHECK_THAT(error(4, "{name: atp, measured: {}}"),
              Catch::Contains("parallel.tensor_method.measured: expected meshes, such as {2x4: "
                              "[1.2, 4.95]}; leave it out for the cluster's"));
+  CHECK_THAT(error(4, "{name: atp, measured: {4x1: [1e308, 0]}}"),
+             Catch::Contains("measured.4x1[0]: expected GB/s, 0 or from 1e-100 to 1e100"));
   CHECK_THAT(error(4, "{name: atp, measured: {2x2: [1]}}"),
              Catch::Contains("expected the bandwidths along both axes in GB/s"));
   CHECK_THAT(error(4, "{name: atp, measured: {4x1: [1, 1]}}"),

@@ -178,6 +178,32 @@ TEST_CASE("atp-mesh says times where it knows the sizes, and what is wrong") {
         "p.yaml:1:1: says some of layers, batch, sequence and hidden; times need all four");
 }
 
+TEST_CASE("one device has the mesh [1, 1], which communicates nothing") {
+  for (const char* from : {"cluster: {preset: local, ranks: 1}", "matrix: [{units: 1, group: 5}]",
+                           "measured: {1x1: [0, 0]}"}) {
+    const Json found = answer("{problem: atp-mesh, " + std::string(from) + "}");
+    CAPTURE(found.dump());
+    CHECK(found.at("best") == Json::parse("[1, 1]"));
+    CHECK(found.at("relative") == 0.0);
+    CHECK(found.at("meshes").size() == 1);
+  }
+}
+
+TEST_CASE("bandwidths have a range in which answers are numbers") {
+  const auto of = [](const std::string& group) {
+    return "{problem: atp-mesh, matrix: [{units: 2, group: " + group + "}]}";
+  };
+  // [2, 1]: d / (2 (d - 1)) = 1, T = 2 / group.
+  CHECK(answer(of("1e100")).at("relative").get<double>() == Approx(2e-100).epsilon(1e-12));
+  CHECK(answer(of("1e-100")).at("relative").get<double>() == Approx(2e100).epsilon(1e-12));
+  for (const char* group : {"1e308", "1e101", "0", "1e-101", "-1"}) {
+    CHECK_THAT(problem_of(of(group)),
+               Catch::EndsWith("group: expected GB/s, from 1e-100 to 1e100"));
+  }
+  CHECK_THAT(problem_of("{problem: atp-mesh, measured: {2x1: [1e308, 0]}}"),
+             Catch::EndsWith("measured.2x1[0]: expected GB/s, 0 or from 1e-100 to 1e100"));
+}
+
 TEST_CASE("hierarchical-matrix answers the levels of a preset") {
   const Json found =
       answer("{problem: hierarchical-matrix, cluster: {preset: dgx-a100-80g, nodes: 2}}");
