@@ -51,7 +51,7 @@ MethodRow simulate_method(const StudyOptions& options, const Method& method) {
     run.record_rows = false;
     const auto answer = simulate(prepared, run);
     if (const auto* reason = std::get_if<Infeasible>(&answer)) {
-      refused.refused = reason->reason;
+      refused.refused = (reason->key.empty() ? "" : reason->key + ": ") + reason->reason;
       return refused;
     }
     const auto& result = std::get<Simulation>(answer);
