@@ -72,7 +72,9 @@ constexpr std::string_view kJointKeys =
     "         from\n"
     "memory_budget  of a device\n"
     "input    size of the model's input, default 0; loss: {time, btmp}, default 0\n"
-    "slots    for rotor, default 500\n"
+    "slots    for rotor at most, default 500: of a unit that all sizes share, or sizes are rounded "
+    "up "
+    "to them\n"
     "budgets, growth  strategies are chosen at memory_budget (1 + growth)^n, n below budgets; "
     "default 10 and 0.3;\n"
     "         then around the best\n";

@@ -5,6 +5,7 @@
 #include "app/solve/named_nodes.h"
 #include "app/solve/problem_keys.h"
 #include "engine/planner/joint_plan.h"
+#include "engine/recompute/rotor.h"
 
 namespace trainyard {
 
@@ -165,7 +166,7 @@ Json solve_plan_joint(const YamlNode& problem) {
   }
   return {{"feasible", true},
           {"strategy", plan.choice},
-          {"sequence", to_text(plan.recompute.sequence)},
+          {"sequence", to_text(plan.sequence)},
           {"time", plan.time},
           {"time_without_recomputation", plan.once},
           {"held", plan.held},

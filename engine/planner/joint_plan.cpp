@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/quantity.h"
+#include "engine/recompute/sized_chain.h"
 #include "engine/strategies/choose_strategies.h"
 
 namespace trainyard {
@@ -17,7 +18,7 @@ namespace {
 
 constexpr double kFewChoices = 65'536;
 constexpr double kFirstStep = 0.5, kLastStep = 0.25;  // of exponents, around the best
-constexpr double kPrecision = 1e-9;                   // of a smallest budget
+constexpr double kRounding = 1e-12;                   // of sums of times
 
 enum class Memory : std::uint8_t { kHeld, kHeldAndSaved };
 
@@ -36,12 +37,6 @@ StrategyProblem strategies_of(const JointProblem& problem, Memory memory, double
   }
   out.budget = budget;
   return out;
-}
-
-/// Size in whole slots. What is larger than all of them together is one more than that.
-std::int64_t slots_for(double size, double unit, std::int64_t slots) {
-  const double whole = std::ceil(size / unit);
-  return whole > static_cast<double>(slots) ? slots + 1 : static_cast<std::int64_t>(whole);
 }
 
 /// [node] the last node of its group that reads what it makes: the next one, where nothing says so.
@@ -105,8 +100,9 @@ class JointSearch {
     const bool few = num_choices() <= kFewChoices;
     if (few) try_all();
     if (best_.choice.empty()) return Infeasible{none_fits(few)};
-    best_.optimal = few;
-    best_.bound = few ? best_.time : bound();
+    best_.bound = few ? bound_ : bound();
+    if (best_.bound >= best_.time * (1 - kRounding)) best_.bound = best_.time;
+    best_.optimal = best_.bound == best_.time;
     best_.trials = std::move(trials_);
     return std::move(best_);
   }
@@ -119,27 +115,33 @@ class JointSearch {
     return product;
   }
 
-  double unit_of(const Choice& choice) const {
-    return (problem_.budget - held_by(problem_, choice)) / static_cast<double>(problem_.slots);
+  double free_with(const Choice& choice) const {
+    return problem_.budget - held_by(problem_, choice);
   }
 
   /// The time that a choice takes with the recomputation that it needs; nullopt: none is enough.
   std::optional<double> try_choice(const Choice& choice, double once) {
-    const double unit = unit_of(choice);
-    if (!(unit > 0)) return std::nullopt;
-    auto found = rotor(chain_of(problem_, choice, unit), problem_.slots);
-    if (std::holds_alternative<Infeasible>(found)) return std::nullopt;
-    auto& plan = std::get<RecomputePlan>(found);
-    const double time = plan.time;
+    const double free = free_with(choice);
+    if (!(free > 0)) return std::nullopt;
+    auto found = fastest_within(chain_of(problem_, choice), free, problem_.slots);
+    if (!found) return std::nullopt;
+    const double time = found->time;
     if (best_.choice.empty() || time < best_.time) {
       best_.choice = choice;
       best_.time = time;
       best_.once = once;
       best_.held = held_by(problem_, choice);
-      best_.peak = best_.held + unit * static_cast<double>(plan.peak);
-      best_.recompute = std::move(plan);
+      best_.peak = best_.held + found->peak;
+      best_.sequence = std::move(found->sequence);
     }
     return time;
+  }
+
+  /// Lowers the bound to what a choice may take with sizes rounded down.
+  void bound_choice(const Choice& choice) {
+    const double free = free_with(choice);
+    if (!(free > 0)) return;
+    bound_ = std::min(bound_, bound_within(chain_of(problem_, choice), free, problem_.slots));
   }
 
   /// Strategies at the budget (1 + growth)^n.
@@ -176,9 +178,17 @@ class JointSearch {
     });
     std::sort(choices.begin(), choices.end());
     for (const auto& [once, choice] : choices) {
-      if (!best_.choice.empty() && once >= best_.time) return;
-      try_choice(choice, once);
+      if (!best_.choice.empty() && once >= best_.time) break;
+      const std::optional<double> time = try_choice(choice, once);
+      if (once >= bound_) continue;
+      // What recomputes nothing is as fast as this choice can be.
+      if (time && *time <= once * (1 + kRounding)) {
+        bound_ = *time;
+      } else {
+        bound_choice(choice);
+      }
     }
+    bound_ = std::min(bound_, best_.time);
   }
 
   double bound() const {
@@ -187,30 +197,11 @@ class JointSearch {
     return std::min(best_.time, chosen.bound + problem_.loss_time);
   }
 
-  bool fits(const Choice& choice, double free) const {
-    const double unit = free / static_cast<double>(problem_.slots);
-    return unit > 0 && least_slots(chain_of(problem_, choice, unit)) <= problem_.slots;
-  }
-
-  /// The smallest budget with which this choice has a sequence, where that is below `least`.
-  double least_budget(const Choice& choice, double least) const {
-    const double held = held_by(problem_, choice);
-    if (std::isfinite(least) && !fits(choice, least - held)) return least;
-    double low = 0, high = std::isfinite(least) ? least - held : std::max(problem_.input, 1.0);
-    while (!fits(choice, high)) {
-      low = high;
-      high *= 2;
-    }
-    while (high - low > kPrecision * high) {
-      const double middle = (low + high) / 2;
-      (fits(choice, middle) ? high : low) = middle;
-    }
-    return held + high;
-  }
-
   std::string none_fits(bool few) const {
     double least = std::numeric_limits<double>::infinity();
-    const auto see = [&](const Choice& choice) { least = least_budget(choice, least); };
+    const auto see = [&](const Choice& choice) {
+      least = std::min(least, held_by(problem_, choice) + least_memory(chain_of(problem_, choice)));
+    };
     if (few) {
       each_choice(see);
     } else {
@@ -223,8 +214,10 @@ class JointSearch {
         }
       }
     }
-    return "no strategies and no recomputation fit a budget of " + number_text(problem_.budget) +
-           "; the smallest " + (few ? "that works" : "found that works") + " is " +
+    const std::string none =
+        "no strategies and no recomputation fit a budget of " + number_text(problem_.budget);
+    if (!std::isfinite(least)) return none;
+    return none + "; the smallest " + (few ? "that works" : "found that works") + " is " +
            number_text(least);
   }
 
@@ -233,6 +226,7 @@ class JointSearch {
   std::vector<JointTrial> trials_;
   std::map<Choice, std::optional<double>> times_;  // of choices at budgets
   double best_exponent_ = 0;
+  double bound_ = std::numeric_limits<double>::infinity();  // of the choices tried
   JointPlan best_;
 };
 
@@ -244,14 +238,13 @@ double held_by(const JointProblem& problem, const Choice& choice) {
   return sum;
 }
 
-RecomputeChain chain_of(const JointProblem& problem, const Choice& choice, double unit) {
+SizedChain chain_of(const JointProblem& problem, const Choice& choice) {
   const std::size_t groups = problem.nodes.back().group + 1;
   const std::vector<std::size_t> last = last_readers(problem);
-  RecomputeChain out;
+  SizedChain out;
   out.forward.resize(groups);
   out.backward.resize(groups);
-  const auto in_slots = [&](double size) { return slots_for(size, unit, problem.slots); };
-  out.input.push_back(in_slots(problem.input));
+  out.input.push_back(problem.input);
   for (std::size_t begin = 0; begin < choice.size();) {
     std::size_t end = begin;
     const std::size_t g = problem.nodes[begin].group;
@@ -260,10 +253,10 @@ RecomputeChain chain_of(const JointProblem& problem, const Choice& choice, doubl
       out.backward[g] += problem.nodes[end].backward[choice[end]];
     }
     const GroupMemory memory = memory_of_group(problem, choice, last, begin, end);
-    out.input.push_back(in_slots(memory.output));
-    out.saved.push_back(in_slots(memory.saved));
-    out.forward_extra.push_back(in_slots(memory.forward_extra));
-    out.backward_extra.push_back(in_slots(memory.backward_extra));
+    out.input.push_back(memory.output);
+    out.saved.push_back(memory.saved);
+    out.forward_extra.push_back(memory.forward_extra);
+    out.backward_extra.push_back(memory.backward_extra);
     begin = end;
   }
   for (const JointEdge& edge : problem.edges) {
@@ -274,7 +267,7 @@ RecomputeChain chain_of(const JointProblem& problem, const Choice& choice, doubl
     out.backward[g] += edge.backward[at];
   }
   out.backward.push_back(problem.loss_time);
-  out.backward_extra.push_back(in_slots(problem.loss_extra));
+  out.backward_extra.push_back(problem.loss_extra);
   return out;
 }
 

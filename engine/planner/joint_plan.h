@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/recompute/rotor.h"
+#include "engine/recompute/chain.h"
 #include "engine/strategies/strategy_problem.h"
 
 namespace trainyard {
@@ -54,25 +54,26 @@ struct JointTrial {
 
 struct JointPlan {
   Choice choice;
-  RecomputePlan recompute;
+  std::vector<ChainOp> sequence;  // of the groups
   double time = 0;
-  double once = 0;   // the same strategies without recomputation
-  double held = 0;   // memory, all the time
-  double peak = 0;   // with what is not, at most: in whole slots
-  double bound = 0;  // no plan is faster
-  bool optimal = false;
+  double once = 0;       // the same strategies without recomputation
+  double held = 0;       // memory, all the time
+  double peak = 0;       // with what is not, at most
+  double bound = 0;      // no plan is faster, whatever its slots
+  bool optimal = false;  // the bound is its time
   std::vector<JointTrial> trials;
 };
 
 /// Few choices (2^16) are all tried, in order of the time that they take without recomputation,
-/// until that is what the best takes with it. Of more, those of the budgets; bound: of strategies
-/// that what is always held limits alone. Infeasible: the reason has the smallest budget that
-/// works, of few choices, or the smallest found.
+/// until that is what the best takes with it; bound: the same with sizes rounded down to slots. Of
+/// more, those of the budgets; bound: of strategies that what is always held limits alone.
+/// Infeasible: the reason has the smallest budget that works, of few choices, or the smallest
+/// found, where one was.
 std::variant<JointPlan, Infeasible> plan_jointly(const JointProblem& problem);
 
-/// The chain of groups that a choice makes, in slots of `unit`. Values inside a group live until
-/// the last node that an edge says reads them, or until the next.
-RecomputeChain chain_of(const JointProblem& problem, const Choice& choice, double unit);
+/// The chain of groups that a choice makes. Values inside a group live until the last node that an
+/// edge says reads them, or until the next.
+SizedChain chain_of(const JointProblem& problem, const Choice& choice);
 
 /// Memory that a choice holds all the time.
 double held_by(const JointProblem& problem, const Choice& choice);

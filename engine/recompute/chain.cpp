@@ -10,9 +10,10 @@ namespace {
 constexpr int kNothing = -1;
 
 /// What is in memory between two operations.
+template <typename Size>
 class ChainMemory {
  public:
-  explicit ChainMemory(const RecomputeChain& chain)
+  explicit ChainMemory(const ChainOf<Size>& chain)
       : chain_(chain),
         kept_(chain.input.size()),
         saved_(chain.input.size()) {
@@ -28,13 +29,13 @@ class ChainMemory {
       default: return forward(op);
     }
   }
-  const ChainOutcome& outcome() const { return outcome_; }
+  const ChainOutcomeOf<Size>& outcome() const { return outcome_; }
   bool done() const { return gradient_ == 0; }
 
  private:
   bool has(int i) const { return kept_[i] || saved_[i] || passing_ == i; }
 
-  void spend(double time, std::int64_t beside) {
+  void spend(double time, Size beside) {
     outcome_.time += time;
     outcome_.peak = std::max(outcome_.peak, held_ + beside);
   }
@@ -50,7 +51,7 @@ class ChainMemory {
     if (!has(i)) return "its input is not in memory";
     if (passing_ != kNothing && passing_ != i) return "a forward's result would be lost";
     const bool saving = op.kind == ChainOp::Kind::kForwardSaving;
-    const std::int64_t made = saving ? chain_.saved[i] : chain_.input[i + 1];
+    const Size made = saving ? chain_.saved[i] : chain_.input[i + 1];
     if (saving && saved_[i + 1]) return "it has been saved already";
     spend(chain_.forward[i], made + chain_.forward_extra[i]);
     if (op.kind != ChainOp::Kind::kForward) {
@@ -85,14 +86,28 @@ class ChainMemory {
     return std::nullopt;
   }
 
-  const RecomputeChain& chain_;
+  const ChainOf<Size>& chain_;
   std::vector<bool> kept_;   // [i] a^i by itself
   std::vector<bool> saved_;  // [i] what Fe i-1 keeps
   int passing_ = kNothing;   // what the last forward made and nobody keeps
   int gradient_ = kNothing;  // of which activation there is one
-  std::int64_t held_ = 0;
-  ChainOutcome outcome_;
+  Size held_ = 0;
+  ChainOutcomeOf<Size> outcome_;
 };
+
+template <typename Size>
+std::variant<ChainOutcomeOf<Size>, Infeasible> run(const ChainOf<Size>& chain,
+                                                   const std::vector<ChainOp>& sequence) {
+  ChainMemory<Size> memory(chain);
+  for (std::size_t at = 0; at < sequence.size(); ++at) {
+    if (const auto missing = memory.run(sequence[at])) {
+      return Infeasible{"operation " + std::to_string(at) + ", " + to_text({sequence[at]}) + ": " +
+                        *missing};
+    }
+  }
+  if (!memory.done()) return Infeasible{"the backward of group 0 is missing"};
+  return memory.outcome();
+}
 
 }  // namespace
 
@@ -114,15 +129,12 @@ std::string to_text(const std::vector<ChainOp>& sequence) {
 
 std::variant<ChainOutcome, Infeasible> run_sequence(const RecomputeChain& chain,
                                                     const std::vector<ChainOp>& sequence) {
-  ChainMemory memory(chain);
-  for (std::size_t at = 0; at < sequence.size(); ++at) {
-    if (const auto missing = memory.run(sequence[at])) {
-      return Infeasible{"operation " + std::to_string(at) + ", " + to_text({sequence[at]}) + ": " +
-                        *missing};
-    }
-  }
-  if (!memory.done()) return Infeasible{"the backward of group 0 is missing"};
-  return memory.outcome();
+  return run(chain, sequence);
+}
+
+std::variant<SizedOutcome, Infeasible> run_sequence(const SizedChain& chain,
+                                                    const std::vector<ChainOp>& sequence) {
+  return run(chain, sequence);
 }
 
 }  // namespace trainyard

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engine/base/error.h"
+#include "engine/recompute/least_memory.h"
 
 namespace trainyard {
 
@@ -11,78 +12,11 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Slots beside a^s that groups s to t need, whatever the time. Group L is the loss.
-class LeastMemory {
- public:
-  explicit LeastMemory(const RecomputeChain& chain)
-      : chain_(chain),
-        stages_(chain.num_groups() + 1),
-        least_(std::int64_t{stages_} * stages_),
-        dropping_(least_.size()),
-        keeping_all_(least_.size()) {
-    for (int s = stages_ - 1; s >= 0; --s) {
-      for (int t = s; t < stages_; ++t) {
-        dropping_[at(s, t)] = forward_alone(s, t);
-        keeping_all_[at(s, t)] = s == t ? alone(s) : keeping(s, t, keeping_all_);
-        least_[at(s, t)] = s == t ? alone(s) : std::min(keeping(s, t, least_), checkpointing(s, t));
-      }
-    }
-  }
-
-  std::int64_t operator()(int s, int t) const { return least_[at(s, t)]; }
-  /// Where s is kept.
-  std::int64_t keeping(int s, int t) const { return keeping(s, t, least_); }
-  /// Where all are, which takes no longer than anything else.
-  std::int64_t keeping_all(int s, int t) const { return keeping_all_[at(s, t)]; }
-
- private:
-  std::int64_t at(int s, int t) const { return std::int64_t{s} * stages_ + t; }
-  /// Slots of the gradient that comes into group t.
-  std::int64_t gradient(int t) const { return t + 1 < stages_ ? chain_.input[t + 1] : 0; }
-  std::int64_t saved(int s) const { return s + 1 < stages_ ? chain_.saved[s] : 0; }
-  std::int64_t forward_extra(int s) const { return s + 1 < stages_ ? chain_.forward_extra[s] : 0; }
-
-  /// Forward and backward of s, one behind the other.
-  std::int64_t alone(int s) const {
-    return gradient(s) + saved(s) + std::max(forward_extra(s), chain_.backward_extra[s]);
-  }
-
-  /// Fe s beside t's gradient, B s beside its own, and what is between them.
-  std::int64_t keeping(int s, int t, const std::vector<std::int64_t>& between) const {
-    return saved(s) + std::max({gradient(t) + forward_extra(s),
-                                gradient(s) + chain_.backward_extra[s], between[at(s + 1, t)]});
-  }
-
-  /// Forwards of s to t - 1, beside t's gradient, that keep nothing.
-  std::int64_t forward_alone(int s, int t) const {
-    if (s == t) return 0;
-    // From (s, t - 1), but with t's gradient: both are gradients plus what runs.
-    std::int64_t most = s + 1 == t ? chain_.input[s + 1] + forward_extra(s)
-                                   : dropping_[at(s, t - 1)] - gradient(t - 1);
-    if (s + 1 < t) {
-      const int last = t - 1;
-      most = std::max(most, chain_.input[last] + chain_.input[last + 1] + forward_extra(last));
-    }
-    return gradient(t) + most;
-  }
-
-  std::int64_t checkpointing(int s, int t) const {
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (int j = s + 1; j <= t; ++j) {
-      least = std::min(least, std::max(chain_.input[j] + least_[at(j, t)], least_[at(s, j - 1)]));
-    }
-    return std::max(least, dropping_[at(s, t)]);
-  }
-
-  const RecomputeChain& chain_;
-  int stages_;
-  std::vector<std::int64_t> least_, dropping_, keeping_all_;
-};
-
 /// Times of groups s to t with m slots beside a^s.
 class RotorTable {
  public:
-  RotorTable(const RecomputeChain& chain, const LeastMemory& least, std::int64_t slots)
+  RotorTable(const RecomputeChain& chain, const LeastMemory<std::int64_t>& least,
+             std::int64_t slots)
       : chain_(chain),
         least_(least),
         stages_(chain.num_groups() + 1),
@@ -172,7 +106,7 @@ class RotorTable {
   }
 
   const RecomputeChain& chain_;
-  const LeastMemory& least_;
+  const LeastMemory<std::int64_t>& least_;
   int stages_;
   std::int64_t width_;
   std::vector<double> time_;
@@ -187,13 +121,13 @@ double rotor_steps(int num_groups, std::int64_t slots) {
 }
 
 std::int64_t least_slots(const RecomputeChain& chain) {
-  return LeastMemory(chain)(0, chain.num_groups()) + chain.input[0];
+  return LeastMemory<std::int64_t>(chain).total();
 }
 
 std::variant<RecomputePlan, Infeasible> rotor(const RecomputeChain& chain, std::int64_t slots) {
-  const LeastMemory least(chain);
+  const LeastMemory<std::int64_t> least(chain);
   RecomputePlan out;
-  out.least_slots = least(0, chain.num_groups()) + chain.input[0];
+  out.least_slots = least.total();
   if (slots < out.least_slots) {
     return Infeasible{"no sequence of operations fits " + std::to_string(slots) + " slots; " +
                       std::to_string(out.least_slots) + " are the fewest that work"};

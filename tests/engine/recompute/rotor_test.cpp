@@ -6,6 +6,7 @@
 #include <queue>
 #include <random>
 
+#include "engine/recompute/sized_chain.h"
 #include "tests/support/golden.h"
 
 namespace trainyard {
@@ -167,6 +168,31 @@ TEST_CASE("rotor is as fast as the best persistent sequence of any kind") {
       CHECK(plan.time == AllSequences(chain, slots).best());
       CHECK(std::get<ChainOutcome>(run_sequence(chain, plan.sequence)).time == plan.time);
     }
+  }
+}
+
+TEST_CASE("the sequence of least memory takes the fewest slots that rotor says") {
+  std::mt19937 random(7);
+  for (int at = 0; at < 200; ++at) {
+    CAPTURE(at);
+    const RecomputeChain chain = random_chain(random, 1 + at % 9, at % 4);
+    const auto sized = [](const std::vector<std::int64_t>& slots) {
+      return std::vector<double>(slots.begin(), slots.end());
+    };
+    const SizedChain as_sizes = {chain.forward,
+                                 chain.backward,
+                                 sized(chain.input),
+                                 sized(chain.saved),
+                                 sized(chain.forward_extra),
+                                 sized(chain.backward_extra)};
+    const auto least = static_cast<double>(least_slots(chain));
+    CHECK(least_memory(as_sizes) == least);
+    const SizedPlan plan = plan_of(as_sizes, least_sequence(as_sizes));
+    CHECK(plan.peak == least);
+    // Rotor with as many slots is the fastest of those.
+    CHECK(bound_within(as_sizes, least, 1000) <= plan.time);
+    CHECK(fastest_within(as_sizes, least, 1000)->peak <= least);
+    CHECK_FALSE(fastest_within(as_sizes, least - 0.5, 1000));
   }
 }
 
