@@ -1,13 +1,14 @@
 // solve: problem `recompute-chain`.
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "app/solve/automatic_problems.h"
 #include "app/solve/named_nodes.h"
 #include "app/solve/problem_keys.h"
 #include "engine/recompute/merge_groups.h"
 #include "engine/recompute/rotor.h"
+#include "engine/recompute/sized_chain.h"
 
 namespace trainyard {
 
@@ -19,6 +20,7 @@ constexpr std::int64_t kMostSlots = 1'000'000;
 constexpr double kMostSteps = 1e9;    // a second
 constexpr double kMostEntries = 4e7;  // of the table of times
 constexpr std::size_t kMostGroups = 20'000;
+constexpr int kMostGroupsAlone = 1'000;  // whose least memory is found without merging them
 
 /// Numbers >= 0, as many as `count`.
 std::vector<double> read_numbers(const YamlNode& list, std::size_t count) {
@@ -36,12 +38,8 @@ std::vector<double> numbers_or_zeros(const YamlNode& map, const char* key, std::
 }
 
 /// The chain with sizes in the unit in which they are written.
-struct WrittenChain {
-  std::vector<double> forward, backward, input, saved, forward_extra, backward_extra;
-};
-
-WrittenChain read_chain(const YamlNode& problem) {
-  WrittenChain out;
+SizedChain read_chain(const YamlNode& problem) {
+  SizedChain out;
   const YamlNode forward = problem.at("ftime");
   const std::size_t groups = forward.items().size();
   if (groups == 0) forward.fail("expected at least one group");
@@ -76,18 +74,6 @@ WrittenChain read_chain(const YamlNode& problem) {
   return out;
 }
 
-std::vector<std::int64_t> in_slots(const std::vector<double>& sizes, double unit,
-                                   std::int64_t most) {
-  std::vector<std::int64_t> out;
-  for (const double size : sizes) {
-    // What is larger than the memory does not fit, however much larger it is.
-    out.push_back(size > unit * static_cast<double>(most)
-                      ? most + 1
-                      : static_cast<std::int64_t>(std::ceil(size / unit)));
-  }
-  return out;
-}
-
 /// The groups that can be searched with so many slots.
 int most_groups(int groups, std::int64_t slots) {
   const auto can = [&](int count) {
@@ -98,53 +84,138 @@ int most_groups(int groups, std::int64_t slots) {
   return groups;
 }
 
+/// The same chain in slots `times` as large.
+RecomputeChain in_larger_slots(RecomputeChain chain, std::int64_t times) {
+  for (auto* sizes : {&chain.input, &chain.saved, &chain.forward_extra, &chain.backward_extra}) {
+    for (std::int64_t& size : *sizes) size = (size + times - 1) / times;
+  }
+  return chain;
+}
+
+struct Search {
+  std::vector<ChainOp> sequence;  // of the whole chain; empty: none was found
+  double time = 0;
+  int groups = 0;
+  bool exhaustive = false;       // of all sequences of the chain as it is rounded
+  std::int64_t least_slots = 0;  // of the groups
+};
+
+/// Rotor in as many groups as can be searched, `limit` at most. Where merging them leaves no
+/// sequence, in larger slots, with which more groups can be.
+Search search(const RecomputeChain& chain, std::int64_t slots, int limit) {
+  Search out;
+  for (std::int64_t times = 1; times <= slots; times *= 2) {
+    const int most = std::min(limit, most_groups(chain.num_groups(), slots / times));
+    const MergedChain merged = merge_groups(in_larger_slots(chain, times), most);
+    const bool whole = merged.chain.num_groups() == chain.num_groups();
+    const auto found = rotor(merged.chain, slots / times);
+    if (const auto* plan = std::get_if<RecomputePlan>(&found)) {
+      return {whole_sequence(merged, plan->sequence), plan->time, merged.chain.num_groups(),
+              whole && times == 1, plan->least_slots * times};
+    }
+    if (times == 1) {
+      out.groups = merged.chain.num_groups();
+      out.least_slots = least_slots(merged.chain);
+    }
+    if (most >= std::min(limit, chain.num_groups())) break;
+  }
+  return out;
+}
+
+/// A number of slots, or null where it is too large to be told apart from the next.
+Json slots_json(double slots) {
+  constexpr double kMostTold = 9e15;
+  return slots <= kMostTold ? Json(static_cast<std::int64_t>(slots)) : Json(nullptr);
+}
+
+Json none(const Json& feasible, const std::string& reason, const Json& least) {
+  return {{"feasible", feasible},
+          {"time", nullptr},
+          {"sequence", nullptr},
+          {"infeasible", reason},
+          {"least_slots", least}};
+}
+
+/// `within`: "5 slots".
+std::string no_sequence(const std::string& within, const Json& least) {
+  const std::string text = "no sequence of operations fits " + within;
+  return least.is_null() ? text : text + "; " + least.dump() + " are the fewest that work";
+}
+
+/// Memory that any sequence takes: the most that a group does alone, beside the input.
+double least_alone(const SizedChain& chain) {
+  double least = 0;
+  for (int i = 0; i < chain.num_groups(); ++i) {
+    const double extra = std::max(chain.forward_extra[i], chain.backward_extra[i]);
+    least = std::max(least, chain.input[0] + chain.saved[i] + extra);
+  }
+  return least;
+}
+
+double sum(const std::vector<double>& times) {
+  return std::accumulate(times.begin(), times.end(), 0.0);
+}
+
 }  // namespace
 
 Json solve_recompute_chain(const YamlNode& problem) {
-  const WrittenChain written = read_chain(problem);
+  const SizedChain chain = read_chain(problem);
   const YamlNode of_slots = problem.at("slots");
-  const std::int64_t slots = of_slots.as_integer(1, kMostSlots);
-  double unit = 1;
+  Slots slots{of_slots.as_integer(1, kMostSlots), 1};
+  std::string within = std::to_string(slots.count) + " slots";
   if (const auto memory = given(problem, "memory")) {
-    unit = read_least_zero(*memory) / static_cast<double>(slots);
-    if (unit == 0) memory->fail("expected more than 0, got 0");
+    const double size = read_least_zero(*memory);
+    if (size == 0) memory->fail("expected more than 0, got 0");
+    slots = slots_of(chain, size, slots.count);
+    within = std::to_string(slots.count) + " slots of " + number_text(slots.size);
   }
-  RecomputeChain chain;
-  chain.forward = written.forward;
-  chain.backward = written.backward;
-  chain.input = in_slots(written.input, unit, kMostSlots);
-  chain.saved = in_slots(written.saved, unit, kMostSlots);
-  chain.forward_extra = in_slots(written.forward_extra, unit, kMostSlots);
-  chain.backward_extra = in_slots(written.backward_extra, unit, kMostSlots);
-  int most = most_groups(chain.num_groups(), slots);
-  if (const auto groups = given(problem, "groups"))
-    most = static_cast<int>(groups->as_integer(1, most));
-  const MergedChain merged = merge_groups(chain, most);
-  const bool whole = merged.chain.num_groups() == chain.num_groups();
-  const auto found = rotor(merged.chain, slots);
-  if (const auto* none = std::get_if<Infeasible>(&found)) {
-    return {{"feasible", false},
-            {"time", nullptr},
-            {"sequence", nullptr},
-            {"infeasible", whole ? none->reason
-                                 : none->reason + ", in " +
-                                       std::to_string(merged.chain.num_groups()) + " groups"},
-            {"least_slots", least_slots(merged.chain)}};
+  const int groups = chain.num_groups();
+  int limit = groups;
+  if (const auto most = given(problem, "groups"))
+    limit = static_cast<int>(most->as_integer(1, most_groups(groups, slots.count)));
+  const bool limited = limit < groups;
+  const bool small = groups <= kMostGroupsAlone;
+  const double memory = slots.size * static_cast<double>(slots.count);
+  const double least = small ? least_memory(chain) : least_alone(chain);
+  Json fewest = small ? slots_json(whole_slots(least, slots.size, Rounding::kUp)) : Json(nullptr);
+  if (!is_within(least, memory)) return none(false, no_sequence(within, fewest), fewest);
+
+  const RecomputeChain rounded = in_slots(chain, slots.size, Rounding::kUp);
+  Search found = search(rounded, slots.count, limit);
+  if (!small || limited) fewest = slots_json(static_cast<double>(found.least_slots));
+  if (found.sequence.empty() && (limited || !small)) {
+    if (limited) {
+      return none(false,
+                  no_sequence(within, fewest) + ", in " + std::to_string(found.groups) + " groups",
+                  fewest);
+    }
+    return none(nullptr,
+                no_sequence(within, nullptr) + " in " + std::to_string(found.groups) +
+                    " merged groups; whether one of all " + std::to_string(groups) +
+                    " does is not known",
+                nullptr);
   }
-  const auto& plan = std::get<RecomputePlan>(found);
-  const std::vector<ChainOp> sequence = whole_sequence(merged, plan.sequence);
-  const auto outcome = std::get<ChainOutcome>(run_sequence(chain, sequence));
-  double once = 0;
-  for (const double time : chain.forward) once += time;
-  for (const double time : chain.backward) once += time;
+  if (found.sequence.empty()) {
+    found.sequence = least_sequence(chain);
+    found.time = plan_of(chain, found.sequence).time;
+    found.groups = groups;
+  }
+  const double once = sum(chain.forward) + sum(chain.backward);
+  double bound = found.exhaustive && found.time <= once ? found.time : once;
+  if (bound < found.time && !limited && most_groups(groups, slots.count) == groups) {
+    const auto of_smaller = rotor(in_slots(chain, slots.size, Rounding::kDown), slots.count);
+    if (const auto* fastest = std::get_if<RecomputePlan>(&of_smaller)) bound = fastest->time;
+  }
+  const SizedPlan plan = plan_of(chain, found.sequence);
   return {{"feasible", true},
-          {"time", plan.time},
-          {"sequence", to_text(sequence)},
-          {"peak_slots", outcome.peak},
-          {"least_slots", plan.least_slots},
+          {"time", found.time},
+          {"sequence", to_text(plan.sequence)},
+          {"peak_slots", slots_json(whole_slots(plan.peak, slots.size, Rounding::kUp))},
+          {"least_slots", fewest},
+          {"slot", slots.size},
           {"time_without_recomputation", once},
-          {"groups", merged.chain.num_groups()},
-          {"bound", whole ? plan.time : once}};
+          {"groups", found.groups},
+          {"bound", bound}};
 }
 
 }  // namespace trainyard

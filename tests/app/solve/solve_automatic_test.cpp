@@ -40,6 +40,88 @@ TEST_CASE("sizes of a chain are rounded up to slots, and too little memory says 
   CHECK(none["least_slots"] == 5);
 }
 
+TEST_CASE("sizes of a chain that share a unit are not rounded") {
+  // Kept, both groups take 3 + 3 and a gradient of 1; in slots of 0.014 that is 501 of 500.
+  const std::string chain =
+      "{problem: recompute-chain, ftime: [1, 1], btime: [2, 2, 0], slots: 500, ";
+  const Json a = answer(chain + "x: [0, 1, 1], xbar: [0, 3, 3], memory: 7}");
+  CHECK(a["time"] == 6.0);
+  CHECK(a["bound"] == 6.0);
+  CHECK(a["slot"] == 1.0);
+  CHECK(a["peak_slots"] == 7);
+  // Thirds have no such unit that is a decimal: the bound says what rounding may lose.
+  const Json thirds = answer(chain +
+                             "x: [0, 0.3333333333333333, 0.3333333333333333], xbar: [0, 1, 1], "
+                             "memory: 2.3333333333333333}");
+  CHECK(thirds["time"] == 7.0);
+  CHECK(thirds["bound"] == 6.0);
+  CHECK(thirds["slot"].get<double>() == Approx(7.0 / 1500));
+  // One slot holds neither what is kept nor its gradient, and the memory holds both.
+  const Json one = answer(
+      "{problem: recompute-chain, ftime: [1], btime: [2, 0], x: [0, 1], xbar: [0, 1], slots: 1, "
+      "memory: 30}");
+  CHECK(one["sequence"] == "Fe0 L B0");
+  CHECK(one["time"] == 3.0);
+  CHECK(one["least_slots"] == 1);
+}
+
+TEST_CASE("a chain that merging its groups leaves no sequence for is searched in larger slots") {
+  // Checkpoints of 1, groups that keep 3 and a gradient: 300 of them fit 100 in the merged groups
+  // that 100 slots leave, and not in the seven of a million slots.
+  Json problem = {{"problem", "recompute-chain"}, {"slots", 1'000'000}};
+  const double third = 1.0 / 3;  // no unit
+  for (int i = 0; i <= 300; ++i) {
+    problem["x"].push_back(third);
+    problem["xbar"].push_back(i == 0 ? third : 3 * third);
+    problem["btime"].push_back(i == 300 ? 0 : 2);
+    if (i < 300) problem["ftime"].push_back(1);
+  }
+  problem["memory"] = 100 * third;
+  const Json a = answer(problem.dump());
+  CHECK(a["feasible"] == true);
+  CHECK(a["groups"] > 7);
+  CHECK(a["time"] < 1300);
+  CHECK(a["bound"] == 900.0);
+  CHECK(a["peak_slots"] <= 1'000'000);
+  // The input alone takes all.
+  problem["memory"] = third;
+  const Json none = answer(problem.dump());
+  CHECK(none["feasible"] == false);
+  CHECK(none["least_slots"] > 1'000'000);
+}
+
+TEST_CASE("a chain too long to be searched whole is not called too large for its memory") {
+  Json problem = {{"problem", "recompute-chain"}, {"slots", 5}, {"x", {1}}, {"xbar", {1}}};
+  for (int i = 0; i < 1500; ++i) {
+    problem["ftime"].push_back(1);
+    problem["btime"].push_back(2);
+    problem["x"].push_back(1);
+    problem["xbar"].push_back(2);
+  }
+  problem["btime"].push_back(0);
+  // Five would do for any length: the input, what a group starts from, what it keeps, its gradient.
+  // A merged group of two keeps four.
+  const Json a = answer(problem.dump());
+  CHECK(a["feasible"].is_null());
+  CHECK(a["infeasible"].get<std::string>().ends_with("whether one of all 1500 does is not known"));
+  CHECK(a["least_slots"].is_null());
+  // No group fits alone.
+  problem["slots"] = 2;
+  const Json none = answer(problem.dump());
+  CHECK(none["feasible"] == false);
+}
+
+TEST_CASE("the fewest slots are told as they are, or not at all") {
+  const std::string chain =
+      "{problem: recompute-chain, ftime: [1], btime: [1, 1], x: [5000000, 5000000], xbar: "
+      "[5000000, 5000000], slots: 1000000";
+  // The input, what is kept and its gradient.
+  CHECK(answer(chain + "}")["least_slots"] == 15'000'000);
+  const Json none = answer(chain + ", memory: 1.0e-300}");
+  CHECK(none["least_slots"].is_null());
+  CHECK(none["infeasible"] == "no sequence of operations fits 1000000 slots of 1.0e-306");
+}
+
 TEST_CASE("communication counts in every forward and backward, and in memory") {
   // 5 slots: CF0 Fn1 Fn2 Fe3 L B3 CF0 Fn1 Fe2 B2 CF0 Fe1 B1 Fe0 B0: forwards of group 0 four times,
   // of 1 three, 2 two, 3 one: 18 without communication.
