@@ -50,6 +50,10 @@ SizedChain read_chain(const YamlNode& problem) {
   out.input = read_numbers(problem.at("x"), groups + 1);
   const YamlNode saved = problem.at("xbar");
   out.saved = read_numbers(saved, groups + 1);
+  if (out.saved[0] != out.input[0]) {
+    saved.items()[0].fail("the first is the model's input, of size " + number_text(out.input[0]) +
+                          " in x, got " + number_text(out.saved[0]));
+  }
   out.saved.erase(out.saved.begin());
   for (std::size_t i = 0; i < groups; ++i) {
     if (out.saved[i] < out.input[i + 1]) {

@@ -156,6 +156,9 @@ TEST_CASE("what is wrong with a chain is said at its place") {
   CHECK(problem_of("{problem: recompute-chain, ftime: [1], btime: [0, 0], x: [1, 2], xbar: [1, 1], "
                    "slots: 1}") ==
         "p.yaml:1:76: xbar[1]: what group 0 keeps has its result in it, of size 2, got 1");
+  CHECK(problem_of("{problem: recompute-chain, ftime: [1], btime: [1, 0], x: [1, 1], xbar: [100, "
+                   "1], slots: 5}") ==
+        "p.yaml:1:73: xbar[0]: the first is the model's input, of size 1 in x, got 100");
   CHECK(problem_of("{" + kChain + ", slots: 0}").ends_with("slots: expected at least 1, got 0"));
   CHECK(problem_of("{" + kChain + ", slots: 5, memory: 0}")
             .ends_with("memory: expected more than 0, got 0"));
