@@ -22,6 +22,7 @@ std::int64_t bytes_at(const YamlNode& node, const char* key) {
 struct WrittenOp {
   std::vector<std::size_t> reads, saves;  // nodes; itself among what it saves
   std::int64_t bytes = 0, tmp = 0, backward_tmp = 0;
+  std::int64_t room = 0;  // bytes of the storage that holds what it makes
   bool input = false, in_place = false, gradient = true;
 };
 
@@ -36,7 +37,8 @@ std::vector<std::size_t> read_names(const NamedNodes& names, const YamlNode& lis
   return out;
 }
 
-WrittenOp read_op(NamedNodes& names, const YamlNode& node) {
+/// `before`: the ops in front of it.
+WrittenOp read_op(NamedNodes& names, const std::vector<WrittenOp>& before, const YamlNode& node) {
   WrittenOp out;
   if (const auto reads = given(node, "reads")) out.reads = read_names(names, *reads);
   const auto name = given(node, "name");
@@ -57,6 +59,12 @@ WrittenOp read_op(NamedNodes& names, const YamlNode& node) {
   if (out.in_place && out.reads.empty()) node.at("in_place").fail("it reads nothing to write over");
   if (out.input && !out.reads.empty()) node.at("input").fail("an input reads nothing");
   out.bytes = out.in_place ? bytes_at(node, "bytes") : node.at("bytes").as_integer(0, kMostBytes);
+  out.room = out.in_place ? before[out.reads[0]].room : out.bytes;
+  if (out.bytes > out.room) {
+    node.at("bytes").fail("in place, it has the " + std::to_string(out.room) + " bytes of " +
+                          trainyard::quoted(names.name(out.reads[0])) + ", got " +
+                          std::to_string(out.bytes));
+  }
   out.tmp = bytes_at(node, "tmp");
   out.backward_tmp = bytes_at(node, "backward_tmp");
   node.finish();
@@ -156,7 +164,7 @@ TrainingGraph read_written_training(const YamlNode& problem) {
   for (const YamlNode& node : list.items()) {
     if (ops.size() == kMostNodes)
       list.fail("expected at most " + std::to_string(kMostNodes) + " nodes");
-    ops.push_back(read_op(names, node));
+    ops.push_back(read_op(names, ops, node));
   }
   if (ops.empty()) list.fail("expected at least one node");
   return WrittenTraining(names).make(ops);

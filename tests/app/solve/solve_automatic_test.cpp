@@ -345,6 +345,13 @@ TEST_CASE("a graph written by hand has its memory op by op") {
             .ends_with("saves: a node saves what it reads, or itself, not 'a'"));
   CHECK(problem_of("{problem: memory-profile, nodes: [{name: a, in_place: true}]}")
             .ends_with("in_place: it reads nothing to write over"));
+  // Behind b, which is in place, is what a made.
+  const std::string ops =
+      "{problem: memory-profile, nodes: [{name: a, bytes: 4}, {name: b, reads: [a], in_place: "
+      "true}, {name: c, reads: [b], in_place: true, bytes: ";
+  CHECK(problem_of(ops + "5}]}") ==
+        "p.yaml:1:140: nodes[2].bytes: in place, it has the 4 bytes of 'b', got 5");
+  CHECK(answer(ops + "4}]}")["ops"].size() == 3);
 }
 
 }  // namespace trainyard
