@@ -204,6 +204,12 @@ TEST_CASE("graphs and models of studies are linearised") {
   const Json study = answer("{problem: linearise, study: " TRAINYARD_SOURCE_DIR
                             "/configs/tiny-vit-cpu.yaml, set: [\"model={preset: resnet50}\"]}");
   CHECK(study["count"] == 22);
+  const std::string named = "{problem: linearise, study: {model: {preset: gpt2}}, set: ";
+  CHECK(problem_of(named + "[model.layers=2, foo]}") ==
+        "p.yaml:1:76: set[1]: expected path=value, such as parallel.pipeline=8");
+  CHECK(problem_of(named + "[model.layers=two]}") ==
+        "p.yaml:1:60: set[0]: model.layers: expected an integer, got 'two'");
+  CHECK(problem_of(named + "[\"a={\"]}").starts_with("p.yaml:1:60: set[0]: a: "));
   CHECK(problem_of("{problem: linearise, study: nowhere.yaml}") ==
         "p.yaml:1:29: study: there is no file 'nowhere.yaml'");
   CHECK(problem_of("{problem: linearise, nodes: [{name: a, colour: red}]}")
