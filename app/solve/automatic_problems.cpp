@@ -7,7 +7,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::string_view kMeshKeys =
-    "devices  a list of numbers, or how many\n"
+    "devices  a list of numbers, or how many; at most 350\n"
     "pairs    {\"0,1\": [alpha, beta], ...}: of every pair, in time per message and time per "
     "byte\n"
     "rules    levels (default): betas within 10 % make a level, and levels axes, the slowest "

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMostDevices = 512;
+constexpr std::int64_t kMostDevices = 350;  // a document has room for their pairs
 
 /// The numbers of the devices: a list, or how many.
 NamedNodes read_devices(const YamlNode& node) {

@@ -190,6 +190,23 @@ TEST_CASE("a mesh of devices is a list of lists, one level per axis") {
             .ends_with("expected more than 0, got 0"));
 }
 
+TEST_CASE("a problem has room for the pairs of as many devices as a mesh may have") {
+  constexpr int kMost = 350;
+  std::string devices = "0", pairs;
+  for (int a = 0; a < kMost; ++a) {
+    if (a > 0) devices += ", " + std::to_string(a);
+    for (int b = a + 1; b < kMost; ++b) {
+      pairs += pairs.empty() ? "\"" : ", \"";
+      pairs += std::to_string(a) + "," + std::to_string(b) + "\": [1, 1]";
+    }
+  }
+  CHECK(
+      answer("{problem: device-mesh, devices: [" + devices + "], pairs: {" + pairs + "}}")["shape"]
+          .is_array());
+  CHECK(problem_of("{problem: device-mesh, devices: 351, pairs: {}}")
+            .ends_with("devices: expected at most 350, got 351"));
+}
+
 TEST_CASE("graphs and models of studies are linearised") {
   const Json a = answer(
       "{problem: linearise, nodes: [{name: x, input: true}, {name: mask, common: true}, {name: "
