@@ -8,11 +8,9 @@ operands that take turns so that they come from memory and not from the cache, o
 """
 
 import argparse
-import csv
 import itertools
 import json
 import subprocess
-import sys
 import time
 import traceback
 from pathlib import Path
@@ -20,83 +18,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-CACHE = 2 * 50 * 2**20  # twice the L2 of an H100: what takes turns is not found there
-BEGIN = time.time()
-
-
-def out_of_time(limit):
-    return time.time() - BEGIN > limit
-
-
-def graph_time(calls, replays=5, least=300e-6):
-    """Microseconds of one of `calls`, which do the same to unlike operands."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for call in calls[:2]:
-            call()
-    torch.cuda.current_stream().wait_stream(side)
-    torch.cuda.synchronize()
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
-    calls[0]()
-    end.record()
-    torch.cuda.synchronize()
-    once = max(begin.elapsed_time(end) * 1e-3, 2e-6)
-    count = max(1, min(64, int(least / once) + 1))
-    count = max(count, min(len(calls), 4))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for i in range(count):
-            calls[i % len(calls)]()
-    graph.replay()
-    torch.cuda.synchronize()
-    times = []
-    for _ in range(replays):
-        begin.record()
-        graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end) * 1e3 / count)
-    return sorted(times)[len(times) // 2]
-
-
-def eager_time(call, replays=5):
-    """The same where a graph cannot hold the call: ten calls in a row, which the host must issue in time."""
-    call()
-    torch.cuda.synchronize()
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    times = []
-    for _ in range(replays):
-        begin.record()
-        for _ in range(10):
-            call()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end) * 1e2)
-    return sorted(times)[len(times) // 2]
-
-
-def turns(num_bytes):
-    """How many sets of operands of `num_bytes` do not fit in the cache together."""
-    return max(1, min(16, -(-CACHE // max(num_bytes, 1))))
-
-
-class Table:
-    def __init__(self, folder, name, columns):
-        self.file = open(folder / f"{name}.csv", "w", newline="")
-        self.writer = csv.writer(self.file, lineterminator="\n")
-        self.writer.writerow(columns)
-        self.rows = 0
-
-    def add(self, *row):
-        self.writer.writerow([f"{x:.2f}" if isinstance(x, float) else x for x in row])
-        self.file.flush()
-        self.rows += 1
-
-
-def normal(*shape, dtype=torch.bfloat16):
-    return torch.randn(*shape, device="cuda", dtype=torch.float32).to(dtype)
+from gpu_timing import Table, eager_time, graph_time, normal, out_of_time, turns
 
 
 def products(folder, limit):
@@ -272,11 +194,10 @@ def attention(folder, limit):
         for kernel in ("flash-attention-2", "cudnn"):
             try:
                 if kernel == "cudnn":
-                    kk, vv = (k, v) if kv == heads else (k, v)
-                    f = lambda: ops._scaled_dot_product_cudnn_attention(q, kk, vv, None, True, 0.0, bool(causal), False)
+                    f = lambda: ops._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, bool(causal), False)
                     o = f()
                     b = lambda: ops._scaled_dot_product_cudnn_attention_backward(
-                        g, q, kk, vv, o[0], o[1], o[6], o[7], None, o[2], o[3], o[4], o[5], 0.0, bool(causal))
+                        g, q, k, v, o[0], o[1], o[6], o[7], None, o[2], o[3], o[4], o[5], 0.0, bool(causal))
                 else:
                     if kv != heads:
                         continue
@@ -332,11 +253,11 @@ def convolutions(folder, limit):
         x = normal(n, c, size, size).contiguous(memory_format=form)
         w, b, m, v = (torch.ones(c, device="cuda") for _ in range(4))
         g = torch.randn_like(x)
-        f = lambda: torch.ops.aten.cudnn_batch_norm(x, w, b, m, v, True, 0.1, 1e-5)
-        o = f()
+        f = lambda: torch.ops.aten.native_batch_norm(x, w, b, m, v, True, 0.1, 1e-5)
+        _, mean, rstd = f()
         norm.add("bf16", layout, "forward", n, c, size, size, eager_time(f, 3))
         norm.add("bf16", layout, "backward", n, c, size, size, eager_time(
-            lambda: torch.ops.aten.cudnn_batch_norm_backward(x, g, w, m, v, o[1], o[2], 1e-5, o[3]), 3))
+            lambda: torch.ops.aten.native_batch_norm_backward(g, x, w, m, v, mean, rstd, True, 1e-5, [True] * 3), 3))
         norm.add("bf16", layout, "relu", n, c, size, size, eager_time(lambda: F.relu(x), 3))
         norm.add("bf16", layout, "add", n, c, size, size, eager_time(lambda: x + g, 3))
         if size > 7:
