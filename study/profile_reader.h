@@ -36,6 +36,9 @@ std::vector<NamedDescription> list_frameworks(const std::string& root);  // "meg
 
 inline constexpr double kMostInterval = 10;  // relative
 
+/// The name of a type: bf16.
+DType read_dtype(const YamlNode& node);
+
 /// The keys `kind` and `note` of `node`, both required, and `interval`: half of the figure's 90 %
 /// interval, over it.
 Provenance read_provenance(const YamlNode& node);

@@ -24,6 +24,9 @@ DEVICES = {
     "h100-sxm": (989.4e12, 3350e9),
     "a40": (149.7e12, 696e9),
     "b200": (2250e12, 8000e9),
+    "b200-short": (2250e12, 8000e9),
+    "gb200": (2500e12, 8000e9),
+    "v100": (125e12, 900e9),  # fp16
 }
 V100_PEAKS = {"fp16": 125e12, "fp32": 15.7e12}
 V100_BANDWIDTH = 900e9
@@ -108,7 +111,7 @@ def held_out(x, times):
 def products():
     print("# matmul: startup + flop / (flop_efficiency peak) + bytes / (byte_efficiency bandwidth)")
     table = read("products.csv")
-    for device in ("a100", "h100", "a40", "a100-pcie", "b200"):
+    for device in ("a100", "h100", "a40", "a100-pcie", "b200", "b200-short", "gb200", "v100"):
         peak, bandwidth = DEVICES[device]
         mine = [r for r in table if r["device"] == device and r["part"] != "weight_grad"]
         x = [(1.0, 2 * r["m"] * r["n"] * r["k"] / peak * 1e6,
@@ -131,6 +134,27 @@ def products():
                     / bandwidth * 1e6) for r in apart)
             print(f"   weight_gradient_factor: median {ratios[len(ratios) // 2]:.3f} over "
                   f"{len(ratios)} shapes, from {ratios[0]:.2f} to {ratios[-1]:.2f}")
+
+
+def blackwell_rates():
+    """What their tables, of large products, say of the efficiency where the rest of the curve is an H100's."""
+    print("# flop_efficiency with startup and byte_efficiency as given")
+    for name, device, size, share, startup, byte_efficiency in (
+            ("products.csv", "gb200", 2, 1, 7.5, 4.4), ("products.csv", "b200-short", 2, 1, 7.5, 4.4),
+            ("fp8_products.csv", "b200-short", 1, 2, 3.3, 2.2)):
+        peak, bandwidth = DEVICES[device]
+        rates = []
+        for r in read(name):
+            if r["device"] != device or r["m"] < 1024:
+                continue
+            moved = size * (r["m"] * r["k"] + r["k"] * r["n"]) + 2 * r["m"] * r["n"]
+            left = r["us"] - startup - moved / bandwidth / byte_efficiency * 1e6
+            rates.append((2 * r["m"] * r["n"] * r["k"] / (share * peak) / left * 1e6, r["us"]))
+        rates.sort()
+        long = [rate for rate, us in rates if us >= 1000]
+        text = f", of {len(long)} of 1 ms and more {sum(long) / len(long):.3f}" if long else ""
+        print(f"{device} {name}: median {rates[len(rates) // 2][0]:.3f} of {len(rates)}, from {rates[0][0]:.3f} to "
+              f"{rates[-1][0]:.3f}{text}")
 
 
 def convolution_work(r, size):
@@ -346,6 +370,7 @@ def links():
 
 if __name__ == "__main__":
     products()
+    blackwell_rates()
     convolutions()
     memory_bound()
     attention()

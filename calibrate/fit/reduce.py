@@ -4,7 +4,7 @@
     python3 calibrate/fit/reduce.py RAW_FOLDER
 
 RAW_FOLDER holds gemm/, conv/ and network/ as downloaded (calibrate/measured/README.md has the addresses).
-Writes calibrate/measured/{products,convolutions,memory_bound,attention,links}.csv. Needed again only when a raw
+Writes calibrate/measured/{products,fp8_products,convolutions,memory_bound,attention,links}.csv. Needed again only when a raw
 table is added; standard library only.
 """
 import csv
@@ -98,17 +98,49 @@ def simumax_products(raw, device, name, peak):
     return products, attention
 
 
+def rows_of(path):
+    with open(path) as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def deepbench_products(raw):
+    """V100, fp16 with fp32 sums, of at least 5 GFLOP: the others are of speech, a few columns wide; ms to us."""
+    rows = []
+    for row in rows_of(raw / "gemm/deepbench_v100.csv"):
+        m, n, k = (int(row[key]) for key in "mnk")
+        if row["precision"] == "fp16" and 2 * m * n * k >= 5e9:
+            rows.append(("v100", m, k, n, "forward", round(1000 * float(row["time_ms"]), 1)))
+    return rows
+
+
+def blackwell_products(raw):
+    """cuBLAS in bf16: a GB200 (MatmulTutorial, TFLOP/s) and a B200 (excerpts of vLLM's benchmarks, us), m of 256 and
+    more; CUTLASS in FP8 with a scale for each tensor on that B200, without the casts."""
+    plain, fp8 = [], []
+    for row in rows_of(raw / "gemm/bf16_fp8_b200_gb200.csv"):
+        m, n, k = (int(row[key]) for key in "mnk")
+        if row["gpu"] == "GB200" and "cuBLAS" in row["library"]:
+            plain.append(("gb200", m, k, n, "forward", round(2 * m * n * k / float(row["tflops"]) / 1e6, 1)))
+    for row in rows_of(raw / "gemm/b200_h100_threads.csv"):
+        m, n, k = (int(row[key]) for key in "mnk")
+        if not row["gpu"].startswith("SM100") or m < 256:
+            continue
+        if "cuBLAS" in row["library"] and row["dtype"] == "bf16":
+            plain.append(("b200-short", m, k, n, "forward", float(row["us"])))
+        elif "per-tensor" in row["library"]:
+            fp8.append(("b200-short", m, k, n, "tensorwise", float(row["us"])))
+    return plain, fp8
+
+
 def deepbench_convolutions(raw):
     """V100, fp16 with fp32 sums and fp32: N x C x H x W, K windows of R x S; ms to us."""
     rows = []
-    with open(raw / "conv/deepbench_v100.csv") as file:
-        for row in csv.DictReader(line for line in file if not line.startswith("#")):
-            shape = tuple(int(row[key]) for key in SHAPE_OF_CONVOLUTION)
-            for part, key in (("forward", "forward_ms"), ("input_grad", "input_gradient_ms"),
-                              ("weight_grad", "weight_gradient_ms")):
-                if row[key]:
-                    rows.append(("v100", row["precision"]) + shape +
-                                (part, round(1000 * float(row[key]), 1)))
+    for row in rows_of(raw / "conv/deepbench_v100.csv"):
+        shape = tuple(int(row[key]) for key in SHAPE_OF_CONVOLUTION)
+        for part, key in (("forward", "forward_ms"), ("input_grad", "input_gradient_ms"),
+                          ("weight_grad", "weight_gradient_ms")):
+            if row[key]:
+                rows.append(("v100", row["precision"]) + shape + (part, round(1000 * float(row[key]), 1)))
     return rows
 
 
@@ -201,7 +233,10 @@ def main():
     products, kernels = vidur_layers(raw)
     more_products, attention = simumax_products(raw, "a100-pcie", "a100_pcie", 312)
     b200_products, b200_attention = simumax_products(raw, "b200", "b200", 2250)
-    write("products.csv", ("device", "m", "k", "n", "part", "us"), products + more_products + b200_products)
+    blackwell, fp8_products = blackwell_products(raw)
+    write("products.csv", ("device", "m", "k", "n", "part", "us"),
+          products + more_products + b200_products + deepbench_products(raw) + blackwell)
+    write("fp8_products.csv", ("device", "m", "k", "n", "kernel", "us"), fp8_products)
     write("convolutions.csv", ("device", "precision") + SHAPE_OF_CONVOLUTION + ("part", "us"),
           deepbench_convolutions(raw))
     write("memory_bound.csv", ("device", "op", "bytes", "us"), kernels)

@@ -42,6 +42,13 @@ bool on_tensor_cores(DType type) {
 const MatmulCurve& convolution_curve(const HardwareProfile& hardware, DType type) {
   return on_tensor_cores(type) ? hardware.convolution : hardware.plain_convolution;
 }
+/// The curve of linear layers in `type`, and its entry in the profile.
+std::pair<const MatmulCurve*, std::string_view> linear_curve(const HardwareProfile& hardware,
+                                                             DType type) {
+  if (product_type(hardware, type) == DType::kFp8) return {&hardware.fp8_matmul, "fp8_matmul"};
+  return {&hardware.matmul, "matmul"};
+}
+
 std::string_view convolution_entry(DType type) {
   return on_tensor_cores(type) ? "convolution" : "plain_convolution";
 }
@@ -168,38 +175,40 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
   check(of_curve > 0, "a device has a speed");
   const std::string& device = hardware.name;
   const double speed = of_curve * hardware.sustained.products;
-  const auto use_rates = [&](std::string_view used_for) {
+  const auto use_rates = [&](std::string_view used_for, double sustained) {
     log.use(hardware.peak_provenance, device, "peak", used_for);
     log.use(hardware.bandwidth_provenance, device, "bandwidth", "kernels");
-    if (hardware.sustained.products != 1)
-      log.use(hardware.sustained.provenance, device, "sustained", used_for);
+    if (sustained != 1) log.use(hardware.sustained.provenance, device, "sustained", used_for);
   };
   switch (work.cls) {
     case KernelClass::kNone: return 0;
-    case KernelClass::kMatmul:
-      use_rates("products");
-      log.use(hardware.matmul.provenance, device, "matmul", "linear layers");
+    case KernelClass::kMatmul: {
+      use_rates("products", hardware.sustained.products);
+      const auto [curve, entry] = linear_curve(hardware, work.dtype);
+      log.use(curve->provenance, device, entry, "linear layers");
       use_number("product_factor", "linear layers", software, log);
-      return software.product_factor * matmul_time(work, hardware.matmul, hardware, speed);
+      return software.product_factor * matmul_time(work, *curve, hardware, speed);
+    }
     case KernelClass::kConvolution: {
-      use_rates("products");
+      // A network of convolutions waits for memory half of its time: no power limit slows it.
+      use_rates("convolutions", 1);
       const MatmulCurve& curve = convolution_curve(hardware, work.dtype);
       log.use(curve.provenance, device, convolution_entry(work.dtype), "convolutions");
       use_number("product_factor", "linear layers", software, log);
-      return software.product_factor * matmul_time(work, curve, hardware, speed) +
+      return software.product_factor * matmul_time(work, curve, hardware, of_curve) +
              image_copy_time(work, hardware, software, log);
     }
     case KernelClass::kBatchedMatmul:
-      use_rates("products");
+      use_rates("products", hardware.sustained.products);
       log.use(hardware.batched_matmul.provenance, device, "batched_matmul", "unfused attention");
       return batched_matmul_time(work, hardware, software, speed, log);
     case KernelClass::kFlashAttention: {
-      use_rates("products");
+      use_rates("attention", hardware.sustained.attention);
       const AttentionCurve& curve = attention_curve(hardware, software);
       const bool best = &curve == &hardware.flash_attention;
       log.use(curve.provenance, device, best ? "flash_attention" : software.flash_kernel,
               "flash attention");
-      return attention_time(work, curve, hardware, speed);
+      return attention_time(work, curve, hardware, of_curve * hardware.sustained.attention);
     }
     case KernelClass::kMemoryBound: {
       std::string_view entry;
@@ -281,7 +290,10 @@ KernelUncertainty kernel_uncertainty(const KernelWork& work, const HardwareProfi
   }
   switch (work.cls) {
     case KernelClass::kNone: return {};
-    case KernelClass::kMatmul: return {device + "matmul", hardware.matmul.provenance.interval};
+    case KernelClass::kMatmul: {
+      const auto [curve, entry] = linear_curve(hardware, work.dtype);
+      return {device + std::string(entry), curve->provenance.interval};
+    }
     case KernelClass::kConvolution:
       return {device + std::string(convolution_entry(work.dtype)),
               convolution_curve(hardware, work.dtype).provenance.interval};

@@ -61,10 +61,11 @@ struct MemoryCurve {
   Provenance provenance;
 };
 
-/// The rate of products that follow each other for seconds over the rate of one alone: a device
-/// that reaches its limit of power lowers its clock. Curves are of short measurements.
+/// The rate of kernels that follow each other for seconds over the rate of one alone, at most 1: a
+/// device that reaches its limit of power lowers its clock. Curves are of short measurements.
 struct Sustained {
-  double products = 1;  // at most 1; attention and convolutions included
+  double products = 1;
+  double attention = 1;  // flash attention, which keeps fewer units busy
   Provenance provenance;
 };
 
@@ -112,6 +113,7 @@ struct HardwareProfile {
   BytesPerSecond memory_bandwidth = 0;  // nominal
   Provenance bandwidth_provenance;
   MatmulCurve matmul;              // dense linear layers
+  MatmulCurve fp8_matmul;          // those of FP8
   MatmulCurve batched_matmul;      // GEMMs inside unfused attention
   MatmulCurve convolution;         // on tensor cores; of a device without such all
   MatmulCurve plain_convolution;   // of fp32 and fp64 where there are tensor cores

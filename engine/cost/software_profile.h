@@ -27,11 +27,12 @@ struct SoftwareProfile {
   bool fused_bias_gelu = false;         // the bias is added inside the activation's kernel
   bool fused_bias_dropout_add = false;  // bias, dropout and residual in one kernel
   bool saves_dropout_mask = false;      // one byte per element; else the mask is drawn again
-  bool attention_transposes = false;    // unfused attention copies q, k, v and its output
-  bool image_copies = false;            // tensor cores' convolutions copy images to channels last
-                                        // and back; false: images are so already
-  bool flash_attention = true;          // false: the framework has none
-  std::string flash_kernel;             // "flash-attention-2"; empty or unknown: the device's best
+  bool casts_logits = false;          // the loss is of a copy of the logits in fp32 (memory alone)
+  bool attention_transposes = false;  // unfused attention copies q, k, v and its output
+  bool image_copies = false;          // tensor cores' convolutions copy images to channels last
+                                      // and back; false: images are so already
+  bool flash_attention = true;        // false: the framework has none
+  std::string flash_kernel;           // "flash-attention-2"; empty or unknown: the device's best
 
   bool selective_by_op = false;  // recompute: selective is by op, not of the attention core
   // FP8, where the study does not say it.

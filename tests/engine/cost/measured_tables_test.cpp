@@ -126,19 +126,48 @@ TEST_CASE("matrix products of 256 rows and more are within the targets of their 
   struct Device {
     std::string name, profile;
     double most;  // per cent
+    DType type = DType::kBf16;
   };
-  const Device device = GENERATE(values<Device>({{"a100", "a100-sxm-80g", 7.5},
-                                                 {"a40", "a40-48g", 7.5},
-                                                 {"h100", "h100-sxm-80g", 9},
-                                                 {"a100-pcie", "a100-pcie-80g", 7.5}}));
+  const Device device =
+      GENERATE(values<Device>({{"a100", "a100-sxm-80g", 7.5},
+                               {"a40", "a40-48g", 7.5},
+                               {"h100", "h100-sxm-80g", 9},
+                               {"a100-pcie", "a100-pcie-80g", 7.5},
+                               {"v100", "v100-sxm-32g", 8.5, DType::kFp16},
+                               {"b200-short", "b200", 4},
+                               // The same shape differs by 8 % between its sessions.
+                               {"gb200", "gb200-186g", 9}}));
   CAPTURE(device.name);
   HardwareProfile hardware = *find_hardware_profile(source_root(), device.profile);
   hardware.sustained = {};  // tables are of short measurements
   SourceLog log;
   CHECK(mean_error(table("products.csv"), [&](const Row& row) {
           if (row.at("device") != device.name || row.at("part") == "weight_grad") return kSkip;
-          return kernel_time(product_of(row), hardware, {}, 1, log);
+          KernelWork work = product_of(row);
+          work.dtype = device.type;
+          return kernel_time(work, hardware, {}, 1, log);
         }) < device.most);
+}
+
+TEST_CASE("products in FP8 with a scale for each tensor are near their tables") {
+  struct Table {
+    std::string file, device, profile;
+    double most;  // per cent
+  };
+  const Table of = GENERATE(values<Table>({{"h100-2026-11/fp8.csv", "", "h100-sxm-80g", 6},
+                                           {"fp8_products.csv", "b200-short", "b200", 5}}));
+  CAPTURE(of.file);
+  HardwareProfile hardware = *find_hardware_profile(source_root(), of.profile);
+  hardware.sustained = {};
+  SourceLog log;
+  CHECK(mean_error(table(of.file), [&](const Row& row) {
+          if (row.at("kernel") != "tensorwise") return kSkip;
+          if (!of.device.empty() && row.at("device") != of.device) return kSkip;
+          KernelWork work = product_of(row);
+          work.dtype = DType::kFp8;
+          work.bytes = work.m * work.k + work.k * work.n + 2 * work.m * work.n;
+          return kernel_time(work, hardware, {}, 1, log);
+        }) < of.most);
 }
 
 TEST_CASE("products of another H100, which its curve was not fitted to, are near it") {
