@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/user_text.h"
+#include "engine/schedule/schedule_names.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 
@@ -60,14 +61,16 @@ void choose_megatron(Study& study, const HardwareProfile& hardware) {
     return choose(study, year < 2022 ? "2021" : year < 2024 ? "2022" : "current", "framework.year");
   const bool hopper = hardware.architecture == "hopper" || hardware.architecture == "blackwell";
   const bool current = hopper || study.training.flash_attention == FlashAttention::kOn;
-  const bool sequence = study.parallel.sequence_parallel ||
-                        study.recompute.method == RecomputeConfig::Method::kSelective;
+  const ScheduleName* schedule = find_schedule(study.schedule.method);
+  const bool later = study.parallel.sequence_parallel ||
+                     study.recompute.method == RecomputeConfig::Method::kSelective ||
+                     (schedule != nullptr && schedule->splits_backward);
   choose(study,
-         current    ? "current"
-         : sequence ? "2022"
-                    : "2021",
-         "H100 or newer, or flash attention: current; sequence parallel or selective recompute: "
-         "2022; else 2021");
+         current ? "current"
+         : later ? "2022"
+                 : "2021",
+         "H100 or newer, or flash attention: current; sequence parallel, selective recompute or a "
+         "split backward: 2022; else 2021");
 }
 
 /// Published runs of FSDP are of its first form; who writes a study means the one of today.
@@ -81,11 +84,14 @@ void choose_fsdp(Study& study) {
 void choose_compiled(Study& study, const StudyResolvers& resolvers) {
   const TrainingConfig& training = study.training;
   if (!training.compiled && !training.async_tp) return;
-  const auto compiled = resolvers.software(study.framework.name, "compiled");
+  const bool later = study.framework.year >= 2025;
+  const std::string version = later ? "compiled-2025" : "compiled";
+  const auto compiled = resolvers.software(study.framework.name, version);
   if (!compiled) return;
-  if (training.compiled) return choose(study, "compiled", "training.compiled");
+  const std::string year = later ? "framework.year, " : "";
+  if (training.compiled) return choose(study, version, year + "training.compiled");
   if (compiled->async_tensor)
-    choose(study, "compiled", "training.async_tp: a pass of torch.compile");
+    choose(study, version, year + "training.async_tp: a pass of torch.compile");
 }
 
 void choose_version(Study& study, const HardwareProfile& hardware,
@@ -94,9 +100,9 @@ void choose_version(Study& study, const HardwareProfile& hardware,
   if (!framework.version.empty()) return;
   if (framework.name == "megatron-lm") return choose_megatron(study, hardware);
   if (framework.name == "pytorch-fsdp") return choose_fsdp(study);
-  if (framework.year != 0)
+  if (framework.year != 0 && framework.name != "torchtitan")
     fail_at(study, "framework.year",
-            "settles the version of megatron-lm and pytorch-fsdp; " + framework.name +
+            "settles the version of megatron-lm, pytorch-fsdp and torchtitan; " + framework.name +
                 " has no versions by year");
   choose_compiled(study, resolvers);
 }
@@ -108,7 +114,7 @@ void warn_of_unused(Study& study, const SoftwareProfile& software) {
     study.warnings.push_back("training." + key + " has no effect: no profile says what " + what +
                              " changes in " + framework_text(study.framework));
   };
-  if (training.compiled && software.version != "compiled")
+  if (training.compiled && !software.version.starts_with("compiled"))
     without_effect("compiled", "torch.compile");
   if (training.async_tp && !software.async_tensor)
     without_effect("async_tp", "asynchronous tensor parallelism");

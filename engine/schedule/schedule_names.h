@@ -37,6 +37,7 @@ struct ScheduleName {
   int least_microbatches_per_rank = 0;
   std::string_view microbatch_rule = {};  // both, in words
   bool searched = false;                  // its order depends on durations
+  bool splits_backward = false;           // gradients of weights apart from those of inputs
   bool says_recompute = false;            // it says when a stage recomputes
   bool takes_microbatch_group = false;
   bool takes_memory_limit = false;

@@ -36,7 +36,7 @@ const KeyTable& framework_keys() {
        .help = "of the software, settles the version where it is not said",
        .field = field<&Study::framework, &FrameworkConfig::year>(),
        .fallback = "none",
-       .matters = "megatron-lm, pytorch-fsdp"}};
+       .matters = "megatron-lm, pytorch-fsdp, torchtitan"}};
   return keys;
 }
 
