@@ -113,9 +113,10 @@ std::vector<std::vector<Predictor::Answer>> Predictor::predict(
       items.size(),
       [&](std::size_t i) {
         if (kept.at != items[i].row->at) kept = compiled_case(items[i].row->at);
-        if (!kept.program) return to_text(predict_prepared(kept.prepared));
+        const bool memory = cases_[items[i].row->at].facts.peak_memory_gib.has_value();
+        if (!kept.program) return to_text(predict_prepared(kept.prepared, memory));
         apply(parameters_, *items[i].logs, kept.prepared.software);
-        return to_text(predict_program(kept.prepared, *kept.program));
+        return to_text(predict_program(kept.prepared, *kept.program, memory));
       },
       {jobs_, doing_ == nullptr || doing_->empty() ? "predictions" : "predictions; " + *doing_,
        true});

@@ -9,6 +9,7 @@
 #include "calibrate/validate/ingredients.h"
 #include "engine/base/error.h"
 #include "engine/memory/memory.h"
+#include "engine/memory/reserved_memory.h"
 #include "study/compile_study.h"
 #include "study/study_origin.h"
 
@@ -51,17 +52,17 @@ Prediction facts_of(const Study& study) {
 
 }  // namespace
 
-Prediction predict_prepared(const Prepared& prepared) {
+Prediction predict_prepared(const Prepared& prepared, bool memory) {
   PassLog log;
   const Study& study = prepared.study;
   const auto compiled = compile(prepared.model, study, prepared.software, log);
   if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
     return skipped(facts_of(study), plan_error(study, *reason).what(), reason->reason);
   }
-  return predict_program(prepared, std::get<Program>(compiled));
+  return predict_program(prepared, std::get<Program>(compiled), memory);
 }
 
-Prediction predict_program(const Prepared& prepared, const Program& program) {
+Prediction predict_program(const Prepared& prepared, const Program& program, bool memory) {
   const Study& study = prepared.study;
   Prediction out = facts_of(study);
   SourceLog sources;
@@ -77,7 +78,8 @@ Prediction predict_program(const Prepared& prepared, const Program& program) {
   out.time = ingredients_of(program, costs, trace);
   const Bytes capacity = prepared.hardware.memory_capacity - prepared.hardware.memory_reserved;
   const FixedMemory fixed = fixed_memory(prepared.software, study.training.precision);
-  const std::vector<MemoryPeak> peaks = memory_peaks(program, fixed);
+  std::vector<MemoryPeak> peaks = memory_peaks(program, fixed);
+  if (memory && !study.cluster.of_cpus) add_held(program, fixed, capacity, peaks);
   for (const MemoryPeak& peak : peaks) {
     const auto keep_largest = [](double& largest, Bytes bytes) {
       largest = std::max(largest, static_cast<double>(bytes) / kGiB);
@@ -97,7 +99,8 @@ Prediction predict_case(const PublishedCase& one, const PredictOptions& options,
                         const StudyResolvers& resolvers) {
   if (!one.problem.empty()) return skipped({}, one.problem, one.problem);
   try {
-    return predict_prepared(prepare_case(one, options, resolvers));
+    return predict_prepared(prepare_case(one, options, resolvers),
+                            one.facts.peak_memory_gib.has_value());
   } catch (const ConfigError& error) {
     return skipped({}, error.what(), error.problem());
   } catch (const PlanError& error) {

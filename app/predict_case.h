@@ -23,9 +23,9 @@ Prepared prepare_case(const PublishedCase& one, const PredictOptions& options,
 /// Compiles and times the case; never throws for what is wrong with it: that is `skipped`.
 Prediction predict_case(const PublishedCase& one, const PredictOptions& options,
                         const StudyResolvers& resolvers);
-/// The same of a case that has been read.
-Prediction predict_prepared(const Prepared& prepared);
+/// The same of a case that has been read. `memory`: with what the allocator holds.
+Prediction predict_prepared(const Prepared& prepared, bool memory);
 /// The same of one that has been compiled. `program` is what compile() makes of `prepared`.
-Prediction predict_program(const Prepared& prepared, const Program& program);
+Prediction predict_program(const Prepared& prepared, const Program& program, bool memory);
 
 }  // namespace trainyard

@@ -8,6 +8,7 @@
 #include "engine/exec/analytic_executor.h"
 #include "engine/exec/time_interval.h"
 #include "engine/memory/memory.h"
+#include "engine/memory/reserved_memory.h"
 #include "sim/simgrid_executor.h"
 
 namespace trainyard {
@@ -85,6 +86,10 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const Ru
   if (auto* reason = std::get_if<Infeasible>(&compiled)) return *reason;
   auto& program = std::get<Program>(compiled);
   TimedStep timed = StepTimer().time(prepared, program, SharedSegments{}, options);
+  if (!prepared.study.cluster.of_cpus) {
+    add_held(program, fixed_memory(prepared.software, prepared.study.training.precision),
+             timed.summary.memory_capacity, timed.summary.peak_memory);
+  }
   timed.summary.interval = time_interval(prepared, program, timed.trace, options);
   warn_of_wide_interval(timed.summary);
   timed.summary.layer = layer_sharding(program, prepared.model);

@@ -174,9 +174,11 @@ class MemoryCounter {
       }
       for (const Operand& operand : op.accumulates) first_touch(operand);
       for (const Operand& operand : op.writes) born(operand);
-      if (sum(p.net) > p.peak) {
-        p.peak = sum(p.net);
+      const Bytes workspace = fixed_.casts_logits ? loss_workspace(program_, op) : 0;
+      if (sum(p.net) + workspace > p.peak) {
+        p.peak = sum(p.net) + workspace;
         p.at_peak = p.net;
+        p.at_peak[MemoryClass::kActivation] += workspace;
         p.peak_op = k;
         p.gathered_at_peak = gathered.now();
       }
@@ -326,6 +328,15 @@ Bytes sum(const MemoryParts& parts) {
   return total;
 }
 
+Bytes loss_workspace(const Program& program, const ProgramOp& op) {
+  if (op.kind != OpKind::kCrossEntropy) return 0;
+  const bool forward = op.part == OpPart::kForward;
+  const Value& logits = program.values[(forward ? op.reads : op.writes).front().value];
+  const Bytes element = size_in_bytes(logits.dtype), single = size_in_bytes(DType::kFp32);
+  if (element >= single) return 0;
+  return size_in_bytes(logits) / element * single * (forward ? 1 : 2);
+}
+
 FixedMemory fixed_memory(const SoftwareProfile& software, DType precision) {
   const auto bytes_of = [&](const std::map<DType, DType>& types) -> Bytes {
     const auto found = types.find(precision);
@@ -337,6 +348,7 @@ FixedMemory fixed_memory(const SoftwareProfile& software, DType precision) {
   fixed.gradients_per_parameter = bytes_of(software.gradient_copies);
   fixed.activation_factor = software.activation_factor;
   fixed.step_copy = bytes_of(software.step_gradient_copies);
+  fixed.casts_logits = software.casts_logits;
   fixed.cached = bytes(software.cached_gib);
   fixed.cached_per_parameter = bytes_of(software.cached_weights);
   return fixed;

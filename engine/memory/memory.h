@@ -46,10 +46,16 @@ struct FixedMemory {
   Bytes buffers = 0;                  // context, communicators
   Bytes gradients_per_parameter = 0;  // copies of gradients, all the time
   double activation_factor = 1;       // bytes that an activation takes over those of its value
-  Bytes step_copy = 0;  // of each gradient that a rank updates by, while it does (phase U)
-  Bytes cached = 0;     // kept by the allocator, whatever lives
+  Bytes step_copy = 0;        // of each gradient that a rank updates by, while it does (phase U)
+  bool casts_logits = false;  // loss_workspace()
+  Bytes cached = 0;           // kept by the allocator, whatever lives
   Bytes cached_per_parameter = 0;
 };
+
+/// Bytes that live while an op of the loss runs, where it is of logits cast to fp32: these forward;
+/// backward their gradient and that of the log of the softmax, before the cast back. 0 of any other
+/// op.
+Bytes loss_workspace(const Program& program, const ProgramOp& op);
 
 FixedMemory fixed_memory(const SoftwareProfile& software, DType precision);
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/memory/reserved_memory.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {
@@ -233,7 +234,8 @@ TEST_CASE("DeepSpeed's fp16 step takes what a published log says") {
   FixedMemory of_allocator = fixed_memory(prepared.software, DType::kFp16);
   of_allocator.buffers = 0;  // the context is not the allocator's
   of_allocator.cached = 0;
-  const auto peaks = memory_peaks(compiled_program(prepared), of_allocator);
+  const Program program = compiled_program(prepared);
+  const auto peaks = memory_peaks(program, of_allocator);
   const auto mib = [](Bytes bytes) { return static_cast<double>(bytes) / kMiB; };
   // Stages 9 to 14 are fullest in the update: 805,560,320 parameters of 20 bytes, and 82 MiB that
   // are none of them. The slots for received tensors are ours: DeepSpeed has none then.
@@ -246,6 +248,12 @@ TEST_CASE("DeepSpeed's fp16 step takes what a published log says") {
   CHECK(mib(peaks[0].total) == Approx(19961.07).epsilon(0.02));
   CHECK(mib(peaks[0].total + peaks[0].cached) == Approx(22892).epsilon(0.02));
   CHECK(mib(peaks[12].total + peaks[12].cached) == Approx(17710).epsilon(0.02));
+  // The allocator's requests replayed say the same.
+  const auto reserved = [&](std::size_t stage) {
+    return mib(reserved_memory(program, program.body[stage], of_allocator, 31 * Bytes{1 << 30}));
+  };
+  CHECK(reserved(0) == Approx(22892).epsilon(0.015));
+  CHECK(reserved(12) == Approx(17710).epsilon(0.015));
 }
 
 TEST_CASE("bytes per parameter: 18 in bf16 with fp32 gradients and Adam") {

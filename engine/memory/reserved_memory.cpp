@@ -1,0 +1,228 @@
+#include "engine/memory/reserved_memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "engine/memory/caching_allocator.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr int kMostSteps = 4;
+constexpr int kCompute = 0, kUnits = 1;  // streams of the allocator
+
+class Replay {
+ public:
+  Replay(const Program& program, const RankClass& list, const FixedMemory& fixed, Bytes capacity)
+      : program_(program),
+        list_(list),
+        fixed_(fixed),
+        allocator_(capacity) {
+    of_segment_.resize(program.segments.size());
+    known_.resize(program.segments.size(), false);
+  }
+
+  Bytes run() {
+    take_standing();
+    Bytes before = -1;
+    for (int step = 0; step < kMostSteps && allocator_.most_reserved() != before; ++step) {
+      before = allocator_.most_reserved();
+      for (const Call& call : list_.calls) {
+        run_segment(call.segment, call.mb);
+        for (const auto& [at, inner] : call.inside) run_segment(inner, {-1, -1});
+      }
+    }
+    return allocator_.most_reserved();
+  }
+
+ private:
+  using BlockId = CachingAllocator::BlockId;
+  /// A storage that a segment takes or gives back, or without one what lives for a moment.
+  struct Event {
+    ValueId root = kNoIndex;
+    std::uint8_t slot = 0;
+    std::uint8_t stream = kCompute;
+    bool frees = false;
+    Bytes moment = 0;
+  };
+
+  const Value& value(ValueId id) const { return program_.values[id]; }
+
+  bool in_arena(const Value& v) const {
+    return v.pool == kNoIndex && v.space == Space::kDevice && v.scope != Scope::kPersistent;
+  }
+
+  Bytes bytes_of(ValueId root) const {
+    const Bytes bytes = size_in_bytes(value(root));
+    if (value(root).memory != MemoryClass::kActivation) return bytes;
+    return std::llround(static_cast<double>(bytes) * fixed_.activation_factor);
+  }
+
+  static int stream_of(const ProgramOp& op, const Value& v) {
+    const bool gathers = op.kind == OpKind::kAllGather && v.memory == MemoryClass::kParameter;
+    const bool scatters = op.kind == OpKind::kReduceScatter && v.memory == MemoryClass::kGradient;
+    return gathers || scatters ? kUnits : kCompute;
+  }
+
+  const std::vector<Event>& events_of(SegmentId id) {
+    std::vector<Event>& events = of_segment_[id];
+    if (known_[id]) return events;
+    known_[id] = true;
+    std::set<std::pair<ValueId, int>> touched;
+    const auto first_touch = [&](const Operand& operand) {
+      const ValueId root = storage_root(program_, operand.value);
+      const int slot = value(root).scope == Scope::kMicrobatch ? operand.slot : 0;
+      return touched.emplace(root, slot).second;
+    };
+    for (const ProgramOp& op : program_.segments[id].ops) {
+      if (op.kind == OpKind::kFree) {
+        for (const Operand& operand : op.reads) {
+          first_touch(operand);
+          if (in_arena(value(operand.value)))
+            events.push_back({operand.value, operand.slot, kCompute, true});
+        }
+        continue;
+      }
+      for (const Operand& operand : op.reads) first_touch(operand);
+      for (const Operand& operand : op.accumulates) first_touch(operand);
+      for (const Operand& operand : op.writes) {
+        const ValueId root = storage_root(program_, operand.value);
+        if (!first_touch(operand) || !in_arena(value(root))) continue;
+        events.push_back(
+            {root, operand.slot, static_cast<std::uint8_t>(stream_of(op, value(root))), false});
+      }
+      const Bytes workspace = fixed_.casts_logits ? loss_workspace(program_, op) : 0;
+      if (workspace > 0) events.push_back({.moment = workspace});
+    }
+    return events;
+  }
+
+  void run_segment(SegmentId id, const std::array<Microbatch, 2>& mb) {
+    const bool updates = program_.segments[id].phase == Phase::kUpdate;
+    if (updates) take_state();
+    const Bytes copies = updates ? fixed_.step_copy * updated_by(program_.segments[id]) : 0;
+    const BlockId copy = copies > 0 ? allocator_.allocate(copies, kCompute) : BlockId();
+    for (const Event& event : events_of(id)) {
+      if (event.moment > 0) {
+        allocator_.free(allocator_.allocate(event.moment, kCompute));
+        continue;
+      }
+      const bool of_microbatch = value(event.root).scope == Scope::kMicrobatch;
+      const std::pair<ValueId, Microbatch> key(event.root, of_microbatch ? mb[event.slot] : -1);
+      if (event.frees) {
+        const auto found = alive_.find(key);
+        if (found == alive_.end()) continue;
+        allocator_.free(found->second);
+        alive_.erase(found);
+      } else if (!alive_.contains(key)) {
+        alive_.emplace(key, allocator_.allocate(bytes_of(event.root), event.stream));
+      }
+    }
+    if (copies > 0) allocator_.free(copy);
+  }
+
+  /// Elements of the gradients that a segment updates by.
+  std::int64_t updated_by(const Segment& segment) const {
+    std::int64_t elements = 0;
+    for (const ProgramOp& op : segment.ops) {
+      const bool updates = op.kind == OpKind::kAdamW || op.kind == OpKind::kSgd;
+      if (!updates || op.stream == StreamId::kHost) continue;
+      const Value& gradient = value(op.reads.back().value);
+      elements += size_in_bytes(gradient) / size_in_bytes(gradient.dtype);
+    }
+    return elements;
+  }
+
+  /// Persistent values and pools that the list touches; the optimizer's state waits for its update.
+  void take_standing() {
+    Indexed<ValueId, bool> seen(program_.values.size(), false);
+    Indexed<SegmentId, bool> seen_segment(program_.segments.size(), false);
+    Indexed<PoolId, Bytes> slot(program_.pools.size(), 0);
+    std::int64_t parameters = 0;
+    std::vector<BlockId> first;  // of weights, before they were copied into their buffer
+    const auto see = [&](const Operand& operand) {
+      const ValueId root = storage_root(program_, operand.value);
+      const Value& v = value(root);
+      if (v.pool != kNoIndex) slot[v.pool] = std::max(slot[v.pool], bytes_of(root));
+      const bool here = v.scope == Scope::kPersistent && v.space == Space::kDevice;
+      if (!here || v.owner > 0 || seen[root]) return;
+      seen[root] = true;
+      if (v.memory == MemoryClass::kOptimizerState) {
+        state_.push_back(root);
+      } else {
+        allocator_.allocate(bytes_of(root), kCompute);
+      }
+      if (v.memory != MemoryClass::kParameter) return;
+      const std::int64_t elements = bytes_of(root) / size_in_bytes(v.dtype);
+      parameters += elements;
+      if (fixed_.cached_per_parameter > 0)
+        first.push_back(allocator_.allocate(fixed_.cached_per_parameter * elements, kCompute));
+    };
+    const auto see_segment = [&](SegmentId id) {
+      if (seen_segment[id]) return;
+      seen_segment[id] = true;
+      for (const ProgramOp& op : program_.segments[id].ops) {
+        for (const Operands* operands : {&op.reads, &op.writes, &op.accumulates}) {
+          for (const Operand& operand : *operands) see(operand);
+        }
+      }
+    };
+    for (const Call& call : list_.calls) {
+      see_segment(call.segment);
+      for (const auto& [at, inner] : call.inside) see_segment(inner);
+    }
+    for (const PoolId pool : program_.pools.keys()) {
+      const Pool& of = program_.pools[pool];
+      if (slot[pool] == 0 || of.space == Space::kHost) continue;
+      if (of.buffer > 0) {
+        allocator_.allocate(of.buffer, kCompute);
+      } else {
+        for (int k = 0; k < of.slots; ++k) allocator_.allocate(slot[pool], kCompute);
+      }
+    }
+    const Bytes copies = fixed_.gradients_per_parameter * parameters;
+    if (copies > 0) allocator_.allocate(copies, kCompute);
+    for (const BlockId block : first) allocator_.free(block);
+  }
+
+  void take_state() {
+    for (const ValueId root : state_) allocator_.allocate(bytes_of(root), kCompute);
+    state_.clear();
+  }
+
+  const Program& program_;
+  const RankClass& list_;
+  const FixedMemory& fixed_;
+  CachingAllocator allocator_;
+  Indexed<SegmentId, std::vector<Event>> of_segment_;
+  Indexed<SegmentId, bool> known_;
+  std::vector<ValueId> state_;  // of the optimizer, before the first update
+  std::map<std::pair<ValueId, Microbatch>, BlockId> alive_;
+};
+
+}  // namespace
+
+Bytes reserved_memory(const Program& program, const RankClass& list, const FixedMemory& fixed,
+                      Bytes capacity) {
+  return Replay(program, list, fixed, capacity).run();
+}
+
+void add_held(const Program& program, const FixedMemory& fixed, Bytes capacity,
+              std::vector<MemoryPeak>& peaks) {
+  std::size_t fullest = 0;
+  for (std::size_t k = 0; k < peaks.size(); ++k) {
+    if (peaks[k].total > peaks[fullest].total) fullest = k;
+  }
+  if (peaks.empty()) return;
+  MemoryPeak& peak = peaks[fullest];
+  const Bytes reserved =
+      reserved_memory(program, program.body[fullest], fixed, capacity - fixed.buffers);
+  peak.cached = std::max(peak.cached, reserved + fixed.buffers - peak.total);
+}
+
+}  // namespace trainyard
