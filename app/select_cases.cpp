@@ -42,7 +42,8 @@ std::string text_under(const YamlNode& node, const std::vector<std::string>& pat
     at = at->find(key);
     if (!at) return "null";
   }
-  return at->is_scalar() ? at->as_string() : "null";
+  if (at->is_map()) at = at->find("name");  // framework: {name: megatron-lm, year: 2023}
+  return at && at->is_scalar() ? at->as_string() : "null";
 }
 
 }  // namespace

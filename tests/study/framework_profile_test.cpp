@@ -73,7 +73,8 @@ TEST_CASE("a year settles the version where it is not said") {
   CHECK(version("{name: pytorch-fsdp, year: 2025}") == "2024");
   CHECK(version("pytorch-fsdp") == "2024");
   CHECK(error_of("{name: nemo, year: 2024}") ==
-        "settles the version of megatron-lm and pytorch-fsdp; nemo has no versions by year");
+        "settles the version of megatron-lm, pytorch-fsdp and torchtitan; nemo has no versions by "
+        "year");
 }
 
 TEST_CASE("torch.compile is a version of torchtitan, and async_tp one of its passes") {
@@ -135,7 +136,8 @@ TEST_CASE("every published run of a framework takes the profile of its software"
   }
   CHECK(rows == std::map<std::string, int>{{"deepspeed ", 5},
                                            {"pytorch-fsdp 2023", 116},
-                                           {"torchtitan compiled", 13},
+                                           {"torchtitan compiled", 11},
+                                           {"torchtitan compiled-2025", 2},
                                            {"torchtitan eager", 4}});
 }
 

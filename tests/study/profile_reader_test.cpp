@@ -173,12 +173,17 @@ TEST_CASE("a V100 multiplies fp16 but not bf16") {
 TEST_CASE("curves taken from another device are marked as derived") {
   const HardwareProfile of = device("a100-sxm-80g");
   const HardwareProfile v100 = device("v100-sxm-32g");
-  CHECK(v100.matmul.flop_efficiency == of.matmul.flop_efficiency);
-  CHECK(v100.matmul.provenance.kind == "derived");
-  CHECK(v100.matmul.provenance.note.substr(0, 19) == "as on a100-sxm-80g ");
+  CHECK(v100.optimizer.efficiency == of.optimizer.efficiency);
+  CHECK(v100.optimizer.provenance.kind == "derived");
+  CHECK(v100.optimizer.provenance.note.substr(0, 19) == "as on a100-sxm-80g ");
   CHECK(v100.memory_bound.at("add").provenance.kind == "derived");
   // What a file gives itself stays as it is.
   CHECK(device("a100-pcie-80g").matmul.provenance.kind == "fitted");
+  CHECK(v100.matmul.flop_efficiency != of.matmul.flop_efficiency);
+  // Products in FP8 are the device's own products where it has a curve of these alone.
+  CHECK(v100.fp8_matmul.flop_efficiency == v100.matmul.flop_efficiency);
+  CHECK(device("h200-sxm-141g").fp8_matmul.flop_efficiency ==
+        device("h100-sxm-80g").fp8_matmul.flop_efficiency);
   CHECK(device("a100-pcie-80g").batched_matmul.provenance.kind == "derived");
 }
 
