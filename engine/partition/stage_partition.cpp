@@ -2,182 +2,17 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
+
+#include "engine/partition/module_walk.h"
+#include "engine/partition/stage_cutter.h"
 
 namespace trainyard {
 
 namespace {
-
-/// Moves the ops of a graph one by one, with a stage for each, and inserts what connects the
-/// stages.
-class StageCutter {
- public:
-  StageCutter(Graph in, int num_stages, const ScatterGather& scatter, std::int32_t turning_stage)
-      : ops_(std::move(in.ops)),
-        scatter_(scatter),
-        turn_(turning_stage) {
-    out_.num_stages = num_stages;
-    Graph& graph = out_.graph;
-    graph = std::move(in);
-    graph.ops = {};
-    graph.constants.clear();
-    graph.smaller.clear();
-    graph.ops.reserve(ops_.size() + 64);
-    home_.assign(graph.tensors.size(), -1);
-  }
-
-  StagedGraph run(const Indexed<OpId, std::int32_t>& stage_of_op) {
-    for (const OpId i : ops_.keys()) {
-      Op op = std::move(ops_[i]);
-      const std::int32_t stage = stage_of_op[i];
-      const auto inputs = op.inputs;
-      for (TensorId& input : op.inputs) input = at_stage(input, stage, op);
-      for (TensorId output : op.outputs) home_[output] = stage;
-      for (TensorId output : op.outputs) {
-        TensorId& alias = tensor(output).alias;
-        // In place of what arrived here, or a view of it; half a batch lies in what will be joined.
-        const auto of = std::find(inputs.begin(), inputs.end(), alias);
-        if (alias != kNoIndex && of != inputs.end()) alias = op.inputs[of - inputs.begin()];
-      }
-      emit(std::move(op), stage);
-    }
-    return std::move(out_);
-  }
-
- private:
-  Tensor& tensor(TensorId id) { return out_.graph.tensors[id]; }
-
-  void emit(Op op, std::int32_t stage) {
-    for (TensorId output : op.outputs) tensor(output).producer = out_.graph.ops.next();
-    out_.graph.ops.push_back(std::move(op));
-    out_.stage.push_back(stage);
-  }
-
-  TensorId copy_of(TensorId source, const std::string& suffix, std::int32_t stage) {
-    Tensor t = tensor(source);
-    t.name += suffix;
-    t.alias = kNoIndex;
-    t.role = TensorRole::kActivation;
-    home_.push_back(stage);
-    return out_.graph.tensors.add(std::move(t));
-  }
-
-  Op connecting(OpKind kind, const Op& reader, TensorId from, TensorId to) const {
-    Op op;
-    op.kind = kind;
-    op.module = reader.module;
-    op.layer = reader.layer;
-    op.sublayer = reader.sublayer;
-    op.inputs = {from};
-    op.outputs = {to};
-    return op;
-  }
-
-  /// The tensor that stands for `id` on `stage`: itself, its local copy, or the value received.
-  TensorId at_stage(TensorId id, std::int32_t stage, const Op& reader) {
-    if (tensor(id).role == TensorRole::kParameter) return id;
-    if (tensor(id).role == TensorRole::kActivation && home_[id] >= stage) return id;
-    const auto key = std::pair(id, stage);
-    if (const auto known = local_.find(key); known != local_.end()) return known->second;
-    TensorId here = id;
-    if (tensor(id).role == TensorRole::kInput) {
-      here = copy_of(id, "@" + std::to_string(stage), stage);
-      Op load = connecting(OpKind::kLoad, reader, id, here);
-      load.inputs.clear();
-      emit(std::move(load), stage);
-    } else {
-      here = receive(id, stage, reader);
-    }
-    local_.emplace(key, here);
-    return here;
-  }
-
-  bool sends_slices(TensorId id) {
-    if (scatter_.ranks == 1 || num_elements(tensor(id).shape) % scatter_.ranks != 0) return false;
-    const TensorSpec& spec = out_.graph.specs[tensor(id).spec];
-    return std::all_of(scatter_.axes.begin(), scatter_.axes.end(), [&](AxisId axis) {
-      return !dim_of(spec, axis) && state_beside(spec, axis) == AxisState::kReplicated;
-    });
-  }
-
-  /// Viewed as one dim, whose first axes are those of its dims, and cut over the group.
-  SpecId sliced(SpecId whole) {
-    TensorSpec spec = out_.graph.specs[whole];
-    Axes axes;  // of all dims: they are one now
-    for (const DimSplit& dim : spec.dims) {
-      const Axes& cut = dim.parts.front().axes;
-      axes.insert(axes.end(), cut.begin(), cut.end());
-    }
-    axes.insert(axes.end(), scatter_.axes.begin(), scatter_.axes.end());
-    spec.dims = {split_over(axes)};
-    return out_.graph.specs.add(spec);
-  }
-
-  TensorId receive(TensorId id, std::int32_t stage, const Op& reader) {
-    std::int32_t home = home_[id];
-    if (home == turn_ - 1) {
-      // At home on the turning stage too, which is later to run: what goes on starts from there.
-      if (stage == turn_) return id;
-      home = turn_;
-    }
-    TensorId sent = id;
-    const bool slices = sends_slices(id);
-    if (slices) {
-      // One slice per sending stage, however many tensors and stages read it.
-      const auto known = slice_.find(id);
-      if (known != slice_.end()) {
-        sent = known->second;
-      } else {
-        sent = copy_of(id, ".slice", home);
-        tensor(sent).alias = id;
-        tensor(sent).shape = {num_elements(tensor(id).shape) / scatter_.ranks};
-        tensor(sent).spec = sliced(tensor(id).spec);
-        emit(connecting(OpKind::kSlice, reader, id, sent), home);
-        slice_.emplace(id, sent);
-      }
-    }
-    for (std::int32_t at = home + 1; at <= stage; ++at) {
-      const auto key = std::pair(sent, at);
-      const auto known = relayed_.find(key);
-      if (known != relayed_.end()) {
-        continue;
-      }
-      const TensorId from = at == home + 1 ? sent : relayed_.at(std::pair(sent, at - 1));
-      if (at == turn_) {
-        relayed_.emplace(key, from);
-        continue;
-      }
-      const TensorId to = copy_of(sent, "@" + std::to_string(at), at);
-      emit(connecting(OpKind::kSend, reader, from, to), at);
-      relayed_.emplace(key, to);
-    }
-    const TensorId arrived = relayed_.at(std::pair(sent, stage));
-    if (!slices) return arrived;
-    const TensorId whole = copy_of(id, "@" + std::to_string(stage), stage);
-    emit(connecting(OpKind::kAllGather, reader, arrived, whole), stage);
-    return whole;
-  }
-
-  struct PairHash {
-    std::size_t operator()(const std::pair<TensorId, std::int32_t>& key) const {
-      return std::hash<std::int64_t>()((std::int64_t{key.first.number()} << 32) ^ key.second);
-    }
-  };
-  using ByStage = std::unordered_map<std::pair<TensorId, std::int32_t>, TensorId, PairHash>;
-
-  Indexed<OpId, Op> ops_;
-  StagedGraph out_;
-  const ScatterGather& scatter_;
-  std::int32_t turn_;
-  Indexed<TensorId, std::int32_t>
-      home_;         // [tensor]: stage that produces it; -1: parameter or input
-  ByStage local_;    // (tensor, stage) -> what ops of that stage read
-  ByStage relayed_;  // (sent tensor, stage) -> what arrives there
-  std::unordered_map<TensorId, TensorId> slice_;
-};
 
 using StageOfOp = Indexed<OpId, std::int32_t>;
 
@@ -255,6 +90,40 @@ std::variant<StageOfOp, Infeasible> stages_by_op(const Graph& graph, int num_sta
     out[i] = static_cast<std::int32_t>(behind - begins.begin());
   }
   return out;
+}
+
+/// Why a stage begins between two ops of an attention; empty: none does.
+std::string divided_attention(const Graph& graph, const StageOfOp& stage) {
+  const auto may_begin = stage_begins(graph);
+  for (const OpId i : graph.ops.keys()) {
+    if (i == OpId(0) || may_begin[i] || may_begin[i - 1] || stage[i] == stage[i - 1]) continue;
+    return graph.modules[graph.ops[i].module] +
+           " lies within an attention, whose ops stay on one device";
+  }
+  return "";
+}
+
+/// Stages of modules on devices, and the ways between these.
+std::variant<StagedGraph, Infeasible> stages_of_modules(Graph graph, int num_stages,
+                                                        const PartitionConfig& partition,
+                                                        const ScatterGather& scatter) {
+  const ModelModules modules = model_modules(graph);
+  auto devices = assigned_devices(modules, partition.assign, partition.fallback);
+  if (auto* reason = std::get_if<Infeasible>(&devices)) return std::move(*reason);
+  ModuleWalk walk =
+      walk_modules(modules, std::get<std::vector<std::int32_t>>(devices), partition.routing);
+  Numbered<std::int32_t> on = partition.on;
+  if (on.empty()) {
+    on.resize(num_stages);
+    std::iota(on.begin(), on.end(), 0);
+  }
+  check(walk.on == on, "the stages of modules are those of the study");
+  if (const std::string problem = divided_attention(graph, walk.stage); !problem.empty())
+    return Infeasible{problem, "partition"};
+  using Way = StageRoutes::Way;
+  const bool direct = partition.routing == PartitionConfig::Routing::kDirect;
+  return cut_into_stages(std::move(graph), walk.stage, num_stages, scatter,
+                         {.way = direct ? Way::kStraight : Way::kCalled, .rank = std::move(on)});
 }
 
 bool is_within(const std::string& module, const std::string& path) {
@@ -377,13 +246,15 @@ std::variant<StagedGraph, Infeasible> partition_stages(Graph graph, int num_stag
                                                        const PartitionConfig& partition,
                                                        const ScatterGather& scatter,
                                                        std::int32_t turning_stage) {
+  if (partition.method == "smp")
+    return stages_of_modules(std::move(graph), num_stages, partition, scatter);
   const bool by_layer = std::all_of(partition.cuts.begin(), partition.cuts.end(),
                                     [](const StageCut& cut) { return cut.at.empty(); });
   auto stages = by_layer ? stages_by_layer(graph, num_stages, partition)
                          : stages_by_op(graph, num_stages, partition.cuts);
   if (auto* reason = std::get_if<Infeasible>(&stages)) return *reason;
-  return StageCutter(std::move(graph), num_stages, scatter, turning_stage)
-      .run(std::get<StageOfOp>(stages));
+  return cut_into_stages(std::move(graph), std::get<StageOfOp>(stages), num_stages, scatter,
+                         {.turning_stage = turning_stage});
 }
 
 }  // namespace trainyard

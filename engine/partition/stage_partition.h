@@ -1,9 +1,4 @@
-// Pass: which pipeline stage runs which op, and the transfers between neighbouring stages.
-//
-// A value that a later stage reads crosses every cut on its way (relayed, so that transfers connect
-// neighbours only, and its gradients add up on the way back). Data inputs are loaded where they are
-// read. A value that the ranks of a group hold alike may be sent as one slice per rank and gathered
-// where it is read (ScatterGather).
+// Pass: which pipeline stage runs which op, and the transfers between stages (stage_cutter.h).
 #pragma once
 
 #include <cstdint>
@@ -21,6 +16,7 @@ namespace trainyard {
 struct StagedGraph {
   Graph graph;  // with load, slice, send (the transfer; forward half) and all_gather ops
   Indexed<OpId, std::int32_t> stage;  // for a transfer the receiving stage
+  Indexed<OpId, std::int32_t> from;   // for a transfer the sending one; -1: the op is none
   int num_stages = 1;
 };
 

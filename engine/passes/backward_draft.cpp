@@ -3,7 +3,8 @@
 namespace trainyard {
 
 BackwardDraft::BackwardDraft(StagedGraph staged, DType grad_dtype)
-    : stage_(std::move(staged.stage)) {
+    : stage_(std::move(staged.stage)),
+      from_(std::move(staged.from)) {
   out_.graph = std::move(staged.graph);
   out_.num_stages = staged.num_stages;
   out_.forward.reserve(out_.graph.ops.size());
@@ -65,6 +66,7 @@ Instruction BackwardDraft::instruction(OpId id, OpPart part) const {
   result.sublayer = of.sublayer;
   result.half = of.half;
   result.stage = stage(id);
+  result.from = from_[id];
   result.origin = id;
   return result;
 }
@@ -114,7 +116,8 @@ void BackwardDraft::contribute(OpId user, TensorId id, TensorId part) {
   }
   Instruction add = instruction(user, OpKind::kAdd);
   // A transfer's gradient arrives on the stage that sent the value.
-  if (op(user).kind == OpKind::kSend) add.stage = stage(user) - 1;
+  if (from_[user] >= 0) add.stage = from_[user];
+  add.from = -1;
   add.reads = {sum, part};
   const TensorId total = new_gradient(id, ".sum");
   add.writes = {total};

@@ -64,7 +64,7 @@ class BackwardDraft {
   /// Tensors of a graph that is not sharded have none.
   SpecId dual_of(SpecId spec);
 
-  Indexed<OpId, std::int32_t> stage_;
+  Indexed<OpId, std::int32_t> stage_, from_;
   TrainingGraph out_;
   void note_use(TensorId id);
 

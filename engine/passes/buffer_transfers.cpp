@@ -91,6 +91,7 @@ class TransferBufferer {
     const PipelineLink& between = link_between(draft_.links, rank_of(sent.from), rank_of(sent.to));
     if (between.obstacle.empty()) out.direct = direct(sent, between.between_nodes);
     out.by_host = by_host(sent, of_host);
+    out.to = sent.to;
     return out;
   }
 

@@ -7,13 +7,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/base/match_pattern.h"
 #include "engine/graph/graph.h"
 #include "engine/plan/plan.h"
 
 namespace trainyard {
-
-/// Whether `pattern`, in which * stands for any characters, matches all of `text`.
-bool matches_pattern(std::string_view pattern, std::string_view text);
 
 class GivenModules {
  public:

@@ -33,7 +33,6 @@ class Instantiator {
                Numbered<bool> is_needed)
       : training_(training),
         forms_(forms),
-        turning_stage_(trainyard::turning_stage(forms)),
         parallel_(parallel),
         config_(config),
         grad_dtype_(grad_dtype),
@@ -61,11 +60,11 @@ class Instantiator {
       if (is_needed_[stage]) add_compute_segments(stage);
     }
     for (const Instruction& op : training_.forward)
-      if (op.kind == OpKind::kSend) add_transfer(op, op.stage - 1, op.stage, true);
+      if (op.kind == OpKind::kSend) add_transfer(op, op.from, op.stage, true);
     for (const Instruction& op : training_.backward)
-      if (op.kind == OpKind::kSend) add_transfer(op, op.stage, op.stage - 1, false);
+      if (op.kind == OpKind::kSend) add_transfer(op, op.stage, op.from, false);
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_late_frees(stage);
-    if (turning_stage_ >= 0) add_turn_frees();
+    add_turn_frees();
   }
 
  private:
@@ -334,16 +333,22 @@ class Instantiator {
     receive.stream = to_later ? StreamId::kFwdIn : StreamId::kBwdIn;
     receive.transfer = transfer_by(program(), -offset);
     auto& sends = forward ? segments_of(from).sends_forward : segments_of(from).sends_backward;
-    sends.resize(1);
-    WaySegments& way = sends.front().direct;
+    auto known = std::find_if(sends.begin(), sends.end(),
+                              [&](const StageTransfer& one) { return one.to == to; });
+    if (known == sends.end()) known = sends.insert(known, {{}, {}, to});
+    WaySegments& way = known->direct;
+    // Those to a stage beside it need not say which.
+    const bool near = to - from == (forward ? 1 : -1);
+    const auto name = [&](const char* what, std::int32_t peer) {
+      return std::string(what) + (forward ? "_F" : "_B") + (near ? "" : "." + std::to_string(peer));
+    };
     if (is_needed_[from]) {
       op.reads.push_back({value(source.reads[0], from), 0});
-      way.send = one_op_segment(way.send, from, forward ? "SEND_F" : "SEND_B", std::move(op));
+      way.send = one_op_segment(way.send, from, name("SEND", to), std::move(op));
     }
     if (is_needed_[to]) {
       receive.writes.push_back({value(source.writes[0], to), 0});
-      way.receive =
-          one_op_segment(way.receive, to, forward ? "RECV_F" : "RECV_B", std::move(receive));
+      way.receive = one_op_segment(way.receive, to, name("RECV", from), std::move(receive));
     }
   }
 
@@ -372,23 +377,32 @@ class Instantiator {
     return one_op_segment(kNoIndex, stage, name, std::move(free));
   }
 
-  /// Frees what both stages at the turn touch: storages that are touched alike share a segment.
+  /// Frees what several stages of a rank touch: storages that are touched alike share a segment.
   void add_turn_frees() {
-    std::map<std::pair<TouchSet, TouchSet>, ProgramOp> frees;  // (by turning, by the one before)
+    std::map<StageTouches, ProgramOp> frees;
     for (const TensorId id : touched_.keys()) {
       const ValueId known = value_of_[id];
       if (!touched_[id].handed_over() || known == kNoIndex || known == draft_.loss) continue;
-      ProgramOp& free = frees[{touched_[id].by_turning, touched_[id].by_other}];
+      ProgramOp& free = frees[touched_[id].by_stage];
       free.kind = OpKind::kFree;
       free.reads.push_back({known, 0});
     }
-    char letter = 'a';
+    std::int32_t last = -1;  // stage, of those before
+    int number = 0;
     for (auto& [touches, free] : frees) {
-      check(letter <= 'z', "few kinds of lifetimes at the turn");
-      const std::string name = std::string("FREE_TURN.") + letter++;
-      draft_.handed_over.push_back({one_op_segment(kNoIndex, turning_stage_, name, std::move(free)),
-                                    turning_stage_, size_, touches.first, touches.second});
+      const std::int32_t stage = touches.front().first;
+      number = stage == last ? number + 1 : 0;
+      last = stage;
+      draft_.handed_over.push_back(
+          {one_op_segment(kNoIndex, stage, "FREE_TURN." + letters(number), std::move(free)), size_,
+           touches});
     }
+  }
+
+  /// a, b, ..., z, aa, ab, ...
+  static std::string letters(int number) {
+    const std::string last(1, static_cast<char>('a' + number % 26));
+    return number < 26 ? last : letters(number / 26 - 1) + last;
   }
 
   const Touches& touched_of(ValueId value) {
@@ -403,7 +417,6 @@ class Instantiator {
 
   const TrainingGraph& training_;
   const Numbered<StageForm>& forms_;
-  std::int32_t turning_stage_;
   const ParallelConfig& parallel_;
   const TrainingConfig& config_;
   DType grad_dtype_;

@@ -1,8 +1,30 @@
 #include "engine/passes/log_stages.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace trainyard {
+
+namespace {
+
+/// "encoder.layers.3.norm_1 to encoder.final_norm": the modules of a stage's first op and its last.
+void log_modules(const TrainingGraph& training, PassLog& log) {
+  Numbered<std::pair<std::string, std::string>> of_stage(log.begins_at.size());
+  for (const Instruction& op : training.forward) {
+    if (op.kind == OpKind::kSend) continue;
+    auto& [first, last] = of_stage[op.stage];
+    last = training.graph.modules[op.module];
+    if (first.empty()) first = last;
+  }
+  for (std::size_t stage = 0; stage < of_stage.size(); ++stage) {
+    const auto& [first, last] = of_stage[stage];
+    log.begins_at[stage] = first == last ? first : first + " to " + last;
+  }
+}
+
+}  // namespace
 
 void log_stages(const TrainingGraph& training, const PartitionConfig& partition, PassLog& log) {
   const int stages = training.num_stages;
@@ -20,6 +42,7 @@ void log_stages(const TrainingGraph& training, const PartitionConfig& partition,
   log.begins_at.assign(stages, "");
   for (std::size_t i = 0; i < partition.cuts.size(); ++i)
     log.begins_at[i + 1] = partition.cuts[i].at;
+  if (partition.method == "smp") log_modules(training, log);
 }
 
 }  // namespace trainyard

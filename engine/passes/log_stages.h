@@ -8,6 +8,7 @@
 namespace trainyard {
 
 /// Fills log.first_layer and log.begins_at. A stage without layers begins where the next one does.
+/// Of modules on devices begins_at says which they are; a stage that has none passes values on.
 void log_stages(const TrainingGraph& training, const PartitionConfig& partition, PassLog& log);
 
 }  // namespace trainyard

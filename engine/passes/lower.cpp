@@ -251,13 +251,12 @@ class Lowering {
     return std::any_of(all.begin(), all.end(), [&](const StageTransfer& it) { return &it == one; });
   }
 
-  /// Behind the last action of both stages at the turn that touches it, and the one behind its
-  /// sends.
+  /// Behind the last action of the stages that touch it, and the one behind its sends.
   CallsAt find_turn_frees(std::int32_t of_class, const std::vector<PlacedTransfer>& transfers) {
     const std::int32_t rank = draft_.classes[of_class].rank;
     CallsAt out;
     for (const HandedOver& handed : draft_.handed_over) {
-      if (schedule_.rank_of(handed.turning_stage) != rank) continue;
+      if (schedule_.rank_of(handed.by_stage.front().first) != rank) continue;
       Numbered<std::int64_t> last(schedule_.num_microbatches, 0);
       const auto see = [&](Microbatch mb, std::int64_t at) { last[mb] = std::max(last[mb], at); };
       const auto see_stage = [&](std::int32_t stage, TouchSet touches) {
@@ -281,8 +280,7 @@ class Lowering {
           if (sends) see(call.mb, call.desired);
         }
       };
-      see_stage(handed.turning_stage, handed.by_turning);
-      see_stage(handed.turning_stage - 1, handed.by_before);
+      for (const auto& [stage, touches] : handed.by_stage) see_stage(stage, touches);
       for (Microbatch mb = 0; mb < schedule_.num_microbatches; ++mb) {
         const std::size_t size = draft_.size_of.empty() ? 0 : draft_.size_of[mb];
         if (draft_.classes[of_class].local[size] != handed.size) continue;

@@ -36,17 +36,39 @@ const StageTransfer& transfer_of(const ProgramDraft& draft, std::int32_t of_clas
   return (event.backward ? stage.sends_backward : stage.sends_forward)[event.transfer];
 }
 
+/// When the unit-time run ends each forward and each backward that leads to what is sent.
+class ActionEnds {
+ public:
+  ActionEnds(const ProgramDraft& draft, const Numbered<std::vector<PlannedCall>>& calls,
+             const ScheduleTiming& timing, int num_microbatches)
+      : ends_(draft.num_stages, num_microbatches, 0.0) {
+    const ActionDurations durations;
+    for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+      std::size_t i = 0;  // of the call's first action
+      for (const PlannedCall& call : calls[rank]) {
+        double end = timing.starts[rank][i];
+        for (const Action* action : actions_of(call)) end += duration(*action, durations), ++i;
+        for (const Action* action : actions_of(call))
+          ends_.of(action->stage, part_of(action->phase), action->microbatch) = end;
+      }
+    }
+  }
+  double operator()(std::int32_t stage, bool forward, Microbatch mb) const {
+    return ends_.of(stage, forward ? Part::kForward : Part::kBackward, mb);
+  }
+
+ private:
+  ByAction<Part, kNumParts, double> ends_;
+};
+
+/// What is sent past other stages goes when these have run, as all that their reader waits for.
 std::vector<TransferEvent> transfer_events(const ProgramDraft& draft,
                                            const ClassesOfRanks& classes_of,
                                            const Numbered<std::vector<PlannedCall>>& calls,
-                                           const ScheduleTiming& timing) {
+                                           const ActionEnds& ends) {
   std::vector<TransferEvent> events;
-  const ActionDurations durations;
   for (std::size_t rank = 0; rank < calls.size(); ++rank) {
-    std::size_t i = 0;  // of the call's first action
     for (const PlannedCall& call : calls[rank]) {
-      double end = timing.starts[rank][i];
-      for (const Action* action : actions_of(call)) end += duration(*action, durations), ++i;
       for (const Action* action : actions_of(call)) {
         const bool forward = action->phase == ActionPhase::kForward;
         if (!forward && part_of(action->phase) != Part::kBackward) continue;
@@ -54,8 +76,9 @@ std::vector<TransferEvent> transfer_events(const ProgramDraft& draft,
             draft.segments(classes_of[rank].front(), action->stage, action->microbatch);
         const auto& transfers = forward ? stage.sends_forward : stage.sends_backward;
         for (std::size_t t = 0; t < transfers.size(); ++t) {
-          events.push_back({end, !forward, action->stage, action->stage + (forward ? 1 : -1),
-                            action->microbatch, t});
+          const std::int32_t to = transfers[t].to;
+          const double time = ends(to + (forward ? -1 : 1), forward, action->microbatch);
+          events.push_back({time, !forward, action->stage, to, action->microbatch, t});
         }
       }
     }
@@ -134,7 +157,8 @@ Indexed<std::int32_t, std::vector<PlacedTransfer>> place_transfers(
     bool receives_ahead) {
   ClassesOfRanks classes_of(draft.num_ranks);
   for (const std::int32_t c : draft.classes.keys()) classes_of[draft.classes[c].rank].push_back(c);
-  std::vector<TransferEvent> events = transfer_events(draft, classes_of, calls, timing);
+  std::vector<TransferEvent> events = transfer_events(
+      draft, classes_of, calls, ActionEnds(draft, calls, timing, schedule.num_microbatches));
   PlacedOfClasses placed(draft.classes.size());
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   std::size_t next = 0;  // of `validation`

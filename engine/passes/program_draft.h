@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -31,6 +32,7 @@ struct WaySegments {
 /// one tensor, and lower() decides which way it goes; else all that it sends, which goes direct.
 struct StageTransfer {
   WaySegments direct, by_host;
+  std::int32_t to = -1;  // the receiving stage
 };
 
 /// Segments of one stage, or none.
@@ -41,8 +43,8 @@ struct StageSegments {
   std::array<SegmentId, 2> backward = {};
   std::array<SegmentId, 2> input = {};
   SegmentId weight = kNoIndex;
-  std::vector<StageTransfer> sends_forward;   // of activations, to the next stage
-  std::vector<StageTransfer> sends_backward;  // of gradients, to the stage before
+  std::vector<StageTransfer> sends_forward;   // of activations, to later stages
+  std::vector<StageTransfer> sends_backward;  // of gradients, to earlier ones
 };
 
 /// Where a stage touches a storage for a microbatch, in the order in which it does.
@@ -59,13 +61,16 @@ enum Touch : TouchSet {
   kLoad = 256
 };
 
-/// Storages that two stages of one rank touch, the turning stage and the one before it: which of
-/// the two has done with them, only the order of calls says.
+/// By stage, the last first.
+using StageTouches = boost::container::small_vector<std::pair<std::int32_t, TouchSet>, 2>;
+
+/// Storages that several stages of one rank touch: the turning stage and the one before it, or
+/// those of modules that call others in between. Which has done with them last, only the order of
+/// calls says.
 struct HandedOver {
   SegmentId free = kNoIndex;
-  std::int32_t turning_stage = 0;
   std::size_t size = 0;  // of microbatch: DraftClass::local
-  TouchSet by_turning = 0, by_before = 0;
+  StageTouches by_stage;
 };
 
 /// Segments of one bucket; none: not needed for it.

@@ -1,6 +1,9 @@
 #include "engine/passes/storage_touches.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "engine/graph/tensor_storage.h"
 
 namespace trainyard {
 
@@ -11,21 +14,25 @@ class TouchAnalysis {
   TouchAnalysis(const TrainingGraph& training, const Numbered<StageForm>& forms)
       : training_(training),
         forms_(forms),
-        turning_stage_(turning_stage(forms)),
         touched_(training.graph.tensors.size()) {}
 
   Indexed<TensorId, Touches> run() {
     for (const Instruction& op : training_.forward) {
       const bool transfer = op.kind == OpKind::kSend;
-      for (TensorId id : op.reads)
-        touch(id, op.stage - (transfer ? 1 : 0), transfer ? kSendF : kForward);
+      for (TensorId id : op.reads) {
+        touch(id, transfer ? op.from : op.stage, transfer ? kSendF : kForward);
+        if (transfer) send(id, op.stage);
+      }
       for (TensorId id : op.writes) touch(id, op.stage, transfer ? kReceiveF : kForward);
     }
     for (const Instruction& op : training_.backward) {
       const bool transfer = op.kind == OpKind::kSend;
-      for (TensorId id : op.reads) touch(id, op.stage, transfer ? kSendB : part_of(op));
+      for (TensorId id : op.reads) {
+        touch(id, op.stage, transfer ? kSendB : part_of(op));
+        if (transfer) send(id, op.from);
+      }
       for (TensorId id : op.writes)
-        touch(id, op.stage - (transfer ? 1 : 0), transfer ? kReceiveB : part_of(op));
+        touch(id, transfer ? op.from : op.stage, transfer ? kReceiveB : part_of(op));
     }
     for (const Instruction& op : training_.loads) {
       for (TensorId id : {op.reads[0], op.writes[0]}) touch(id, op.stage, kLoad | part_of(op));
@@ -37,8 +44,20 @@ class TouchAnalysis {
   void touch(TensorId id, std::int32_t stage, TouchSet how) {
     const auto& tensors = training_.graph.tensors;
     while (tensors[id].alias != kNoIndex) id = tensors[id].alias;
-    Touches& touches = touched_[id];
-    (stage == turning_stage_ ? touches.by_turning : touches.by_other) |= how;
+    StageTouches& touches = touched_[id].by_stage;
+    const auto at = std::find_if(touches.begin(), touches.end(),
+                                 [&](const auto& of) { return of.first <= stage; });
+    if (at != touches.end() && at->first == stage) {
+      at->second = static_cast<TouchSet>(at->second | how);
+    } else {
+      touches.insert(at, {stage, how});
+    }
+  }
+
+  void send(TensorId id, std::int32_t to) {
+    Touches& touches = touched_[storage_of(training_.graph, id)];
+    touches.sent_apart = touches.sent_apart || (touches.sent_to >= 0 && touches.sent_to != to);
+    touches.sent_to = to;
   }
 
   /// The part of its stage's backward in which an instruction runs, where that part is apart.
@@ -50,7 +69,6 @@ class TouchAnalysis {
 
   const TrainingGraph& training_;
   const Numbered<StageForm>& forms_;
-  std::int32_t turning_stage_;
   Indexed<TensorId, Touches> touched_;
 };
 

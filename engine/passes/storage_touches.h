@@ -7,11 +7,19 @@
 
 namespace trainyard {
 
-/// Touches of a storage: by the turning stage (stage_form.h) and by any other.
+/// Touches of a storage by each stage that does, the last stage first.
 struct Touches {
-  TouchSet by_turning = 0, by_other = 0;
-  bool handed_over() const { return by_turning != 0 && by_other != 0; }
-  TouchSet all() const { return by_turning | by_other; }
+  StageTouches by_stage;
+  std::int32_t sent_to = -1;  // a stage
+  bool sent_apart = false;    // to several stages, each in a transfer of its own
+  /// Whether several stages of a rank touch it, or several transfers send it: then the order of
+  /// calls says which is the last.
+  bool handed_over() const { return by_stage.size() > 1 || sent_apart; }
+  TouchSet all() const {
+    TouchSet all = 0;
+    for (const auto& [stage, touches] : by_stage) all = static_cast<TouchSet>(all | touches);
+    return all;
+  }
 };
 
 /// Those of storage roots; the others have none.

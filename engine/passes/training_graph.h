@@ -23,6 +23,7 @@ struct Instruction {
   std::int8_t sublayer = 0;
   std::int8_t half = 0;     // of the forward op that it belongs to
   std::int32_t stage = 0;   // transfers: the receiving stage forward, the sending one backward
+  std::int32_t from = -1;   // transfers: the stage that made the value, or has it from there
   OpId origin = kNoIndex;   // forward op that it belongs to
   bool recomputed = false;  // a forward instruction that recompute() has run again for the backward
   bool weight_half = false;  // W's, where the backward is split (split_backward.h)

@@ -181,10 +181,20 @@ struct PartitionConfig {
   static constexpr double kEvaluationsPerSecond = 20;
   /// Method rannc: what its paper or its code does, or the best stages that there are.
   enum class Rule : std::uint8_t { kPaper, kCode, kExact } rule = Rule::kExact;
-  std::int64_t blocks = 32;    // method rannc: that stages are made of; 0: of single pieces
-  double margin = 0.1;         // method rannc: of a device's memory, left free
+  std::int64_t blocks = 32;  // method rannc: that stages are made of; 0: of single pieces
+  double margin = 0.1;       // method rannc: of a device's memory, left free
+  /// Method smp: modules on devices, which are pipeline ranks, and how they call each other.
+  double memory_weight = 0.8;  // of memory in a module's cost; the rest is its time's
+  enum class Times : std::uint8_t { kModel, kDescendants } times = Times::kModel;
+  enum class Routing : std::uint8_t {
+    kParent,  // what a module answers goes to the one that called it, and on from there
+    kDirect   // to the modules that read it
+  } routing = Routing::kParent;
+  std::vector<std::pair<std::string, std::int32_t>> assign;  // patterns of modules; chosen or given
+  std::int32_t fallback = 0;                                 // of what no pattern matches
   std::vector<StageCut> cuts;  // of stage 1, 2, ...; empty unless given or chosen
-  Numbered<std::int32_t> on;   // pipeline rank of each stage; empty: where the schedule has it
+  Numbered<std::int32_t> on;   // pipeline rank of each stage; empty: where the schedule has it;
+                               // method smp: it follows from where modules lie
   std::vector<int> replicas;   // of each pipeline rank; empty: parallel.data of all
   /// Left to a planner, which puts its cuts in their place.
   bool chooses_cuts() const {

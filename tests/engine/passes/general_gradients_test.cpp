@@ -18,6 +18,7 @@ TrainingGraph training(const Graph& graph) {
   StagedGraph staged;
   staged.graph = graph;
   staged.stage.assign(graph.ops.size(), 0);
+  staged.from.assign(graph.ops.size(), -1);
   staged.num_stages = 1;
   return differentiate(staged, SoftwareProfile{}, DType::kFp32);
 }

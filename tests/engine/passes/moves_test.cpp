@@ -67,6 +67,7 @@ std::pair<std::string, std::string> moves(const std::string& from, const std::st
   StagedGraph staged;
   staged.graph = std::get<Graph>(std::move(applied));
   staged.stage.assign(staged.graph.ops.size(), 0);
+  staged.from.assign(staged.graph.ops.size(), -1);
   std::pair<std::string, std::string> out;
   const auto computes = [](OpKind kind) { return kind == OpKind::kTanh || kind == OpKind::kMse; };
   const auto add = [](std::string& to_text, const std::string& one) {
