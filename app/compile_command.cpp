@@ -65,16 +65,22 @@ std::string layers_text(const PassLog& log, std::size_t stage) {
          std::to_string(last) + (in_part ? " (in part)" : "");
 }
 
-std::string partition_text(const PassLog& log, const RecomputeConfig& recompute,
-                           const Program& program, const std::vector<StageRow>& rows) {
+std::string partition_text(const PassLog& log, const Study& study, const Program& program,
+                           const std::vector<StageRow>& rows) {
+  const RecomputeConfig& recompute = study.recompute;
+  const bool of_modules = study.partition.method == "smp";
   std::string text = "partition\n";
   const std::size_t stages = log.first_layer.size() - 1;
   for (std::size_t s = 0; s < stages; ++s) {
     text += "  stage " + std::to_string(s) + " on pipeline rank " +
             std::to_string(log.schedule.rank_of(static_cast<int>(s))) + ": ";
-    if (s == 0) text += "embedding, ";
-    text += layers_text(log, s);
-    if (s + 1 == stages) text += ", head and loss";
+    if (of_modules) {
+      text += log.begins_at[s].empty() ? "passes on what it is given" : log.begins_at[s];
+    } else {
+      if (s == 0) text += "embedding, ";
+      text += layers_text(log, s);
+      if (s + 1 == stages) text += ", head and loss";
+    }
     text += recompute_text(log, recompute, s) + stage_text(program, rows[s]) + '\n';
   }
   return text;
@@ -205,7 +211,7 @@ int run_compile(const StudyOptions& options) {
     return kDone;
   }
   Brief answer(options.full);
-  answer.add(partition_text(log, prepared.study.recompute, program, stages));
+  answer.add(partition_text(log, prepared.study, program, stages));
   if (const auto& planned = prepared.study.planned; !planned.empty())
     answer.add("planned\n" + joined(planned));
   answer.add(schedule_text(log, prepared.study, options.full), kGridNotes);

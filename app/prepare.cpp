@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "app/plan_by_rannc.h"
+#include "app/plan_by_smp.h"
 #include "app/resolve_by_cost.h"
 #include "engine/base/quantity.h"
 #include "engine/plan/graph_source.h"
@@ -54,6 +55,19 @@ std::string text_of(const PipelineRequest& request) {
         partition.margin, static_cast<double>(request.stages), static_cast<double>(request.each),
         static_cast<double>(request.microbatches), request.shards_state ? 1.0 : 0.0,
         request.recompute ? 1.0 : 0.0})
+    text += " " + number_text(number);
+  return text;
+}
+
+std::string text_of(const ModulesRequest& request) {
+  const PartitionConfig& partition = request.partition;
+  std::string text = resolved_study_text(request.one_stage);
+  for (const auto& [pattern, rank] : partition.assign)
+    text += pattern + "=" + std::to_string(rank) + "\n";
+  for (const double number :
+       {partition.memory_weight, static_cast<double>(partition.times),
+        static_cast<double>(partition.routing), static_cast<double>(partition.fallback),
+        static_cast<double>(request.devices)})
     text += " " + number_text(number);
   return text;
 }
@@ -122,6 +136,13 @@ StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>&
     const auto found = planned->find(all);
     if (found != planned->end()) return found->second;
     return planned->emplace(all, plan_by_rannc(request, known)).first->second;
+  };
+  const auto placed = std::make_shared<std::map<std::string, PlannedModules>>();
+  resolvers.plan_modules = [known = resolvers, placed](const ModulesRequest& request) {
+    const std::string all = text_of(request);
+    const auto found = placed->find(all);
+    if (found != placed->end()) return found->second;
+    return placed->emplace(all, plan_by_smp(request, known)).first->second;
   };
   return resolvers;
 }

@@ -93,6 +93,29 @@ void check_enough_layers(const Study& study, std::int64_t layers, std::int64_t s
           text(stages) + " stages are more than the model's " + text(layers) + " layers");
 }
 
+/// What does not go with modules on devices.
+void check_modules(const Study& study) {
+  const auto refuse = [&](bool wrong, const std::string& key, const std::string& problem) {
+    if (wrong) fail_at(study, key, problem);
+  };
+  const bool is_chain = study.partition.on.empty();
+  refuse(study.parallel.tensor_overlap != "none", "parallel.tensor_overlap",
+         "halves of a microbatch alternate within layers, which partition smp divides; write none");
+  refuse(study.parallel.d2d_buffer > 0, "parallel.d2d_buffer",
+         "is for stages one behind the other, and partition smp calls modules in between; leave "
+         "one of them out");
+  if (is_chain) return;
+  using Recompute = RecomputeConfig::Method;
+  refuse(study.recompute.method == Recompute::kStageAware, "recompute",
+         "stage-aware weighs one stage per rank, and partition smp has several; write full");
+  refuse(study.schedule.post_validation, "schedule.post_validation",
+         "does not go with a rank's modules that call others in between; leave it out");
+  refuse(study.parallel.zero.stage > 1, "parallel.zero",
+         "stages 2 and 3 gather for one stage per rank, and partition smp has several; write 1");
+  refuse(study.offload.activations, "offload.activations",
+         "does not go with modules that call others in between; leave one of them out");
+}
+
 }  // namespace
 
 void check_partition(const Study& study) {
@@ -100,6 +123,7 @@ void check_partition(const Study& study) {
   const std::int64_t own_layers = num_layers(study.model);
   const std::int64_t layers = own_layers + (study.partition.ends ? 2 : 0);
   if (study.partition.method == "cuts") return check_cuts(study, own_layers, stages);
+  if (study.partition.method == "smp") return check_modules(study);
   if (study.partition.method != "uniform") return check_enough_layers(study, own_layers, stages);
   if (!study.partition.uneven) {
     if (layers % stages != 0) fail_uneven_stages(study, layers);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "study/study.h"
@@ -31,6 +32,21 @@ struct PipelineRequest {
   bool recompute = false;         // one_stage has the method
   /// The checked study with such a pipeline. Throws ConfigError where it would not pass the checks.
   std::function<Study(const PlannedPipeline& plan)> study_of;
+};
+
+/// Where the modules of a study of partition smp lie.
+struct PlannedModules {
+  std::vector<std::pair<std::string, std::int32_t>> assign;
+  std::int32_t fallback = 0;
+  Numbered<std::int32_t> on;  // [stage]: PartitionConfig::on
+  std::string reason;
+  std::vector<std::string> lines;
+};
+
+struct ModulesRequest {
+  Study one_stage;            // checked: one microbatch on one device
+  PartitionConfig partition;  // what it says of method smp
+  std::int64_t devices = 0;   // 0: those that `assign` names
 };
 
 }  // namespace trainyard

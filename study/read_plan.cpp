@@ -80,6 +80,21 @@ void read_blocks(Section& section, PartitionConfig& partition) {
   partition.blocks = none ? 0 : section.integer_of(*node, "blocks");
 }
 
+/// Pipeline ranks of modules by pattern.
+void read_assign(Section& section, PartitionConfig& partition) {
+  const auto node = section.given("assign");
+  if (!node) return;
+  node->each_entry([&](const std::string& pattern, const YamlNode& rank) {
+    partition.assign.emplace_back(pattern,
+                                  static_cast<std::int32_t>(rank.as_integer(0, kMaxRanks - 1)));
+  });
+}
+
+void read_default(Section& section, PartitionConfig& partition) {
+  if (const auto node = section.given("default"))
+    partition.fallback = static_cast<std::int32_t>(section.integer_of(*node, "default"));
+}
+
 /// Keys that are of another method than the one that the study says.
 void refuse_of_other_methods(const Study& study) {
   const PartitionConfig& partition = study.partition;
@@ -102,7 +117,18 @@ void refuse_of_other_methods(const Study& study) {
   if (method != "autopipe") refuse({"shards"}, "is of method autopipe");
   if (method != "autopipe" || partition.shards != PartitionConfig::Shards::kFarthest)
     refuse({"bound"}, "is of method autopipe with shards: farthest");
-  if (method != "rannc") return refuse({"rule", "blocks", "margin"}, "is of method rannc");
+  if (method != "smp")
+    refuse({"memory_weight", "times", "routing", "assign", "default"}, "is of method smp");
+  if (method != "rannc") refuse({"rule", "blocks", "margin"}, "is of method rannc");
+  if (method == "smp") {
+    refuse({"replicas"}, "is of pipelines; method smp has the same replicas of all modules");
+    const bool by_hand = is_said(study, "partition.assign");
+    if (!by_hand)
+      refuse({"on", "default"}, "goes with assign; else method smp says where modules lie");
+    else
+      refuse({"memory_weight", "times"}, "weighs modules, and assign says where they lie");
+  }
+  if (method != "rannc") return;
   refuse({"replicas"},
          "is what method rannc decides; parallel.data says one number for all stages");
   refuse({"on"}, "places stages, and method rannc does, too; leave one of them out");
@@ -123,7 +149,9 @@ void read_partition(Section& root) {
                        if (const auto cuts = section.given("cuts")) read_cuts(*cuts, partition);
                      }},
                     {"replicas", [&] { read_replicas(section, partition); }},
-                    {"on", [&] { read_on(section, partition); }}});
+                    {"on", [&] { read_on(section, partition); }},
+                    {"assign", [&] { read_assign(section, partition); }},
+                    {"default", [&] { read_default(section, partition); }}});
   section.finish();
   refuse_of_other_methods(root.study());
 }

@@ -194,8 +194,10 @@ void resolve_virtual_stages(Study& study) {
 void check_schedule(StudyDraft& draft) {
   const ScheduleName* const entry = schedule_of(draft);
   if (!draft.partition.on.empty() && entry != nullptr && !entry->takes_stage_ranks) {
-    fail_at(draft, "partition.on",
-            draft.schedule.method + " places stages itself; " +
+    const bool of_modules = draft.partition.method == "smp";
+    fail_at(draft, of_modules ? "schedule" : "partition.on",
+            (of_modules ? "partition smp's stages are no chain of its devices, and " : "") +
+                draft.schedule.method + " places stages itself; " +
                 join_words(schedules_that(&ScheduleName::takes_stage_ranks)) +
                 " and schedule: {file: rows.csv} take them where they lie");
   }

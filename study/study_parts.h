@@ -31,6 +31,9 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers);
 /// recompute, decided by a planner as if the study said it, with cuts; before check_rules().
 void plan_pipeline(StudyDraft& draft, const StudyResolvers& resolvers);
 
+/// Where partition is smp: where its modules lie, and the stages that follow; before check_rules().
+void plan_modules(StudyDraft& draft, const StudyResolvers& resolvers);
+
 /// The rules across keys, each where nothing is wrong with the keys that it needs: defaults, then
 /// whether the model, the devices, the degrees, the schedule and the batch go together. Sizes are
 /// bounded before anything multiplies them.

@@ -89,6 +89,7 @@ Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
   read_run(root);
   root.finish();
   plan_pipeline(draft, resolvers);
+  plan_modules(draft, resolvers);
   check_rules(draft, resolvers);
   if (!draft.mistakes.empty()) throw ConfigError(distinct(draft.mistakes));
   return draft;

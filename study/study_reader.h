@@ -64,6 +64,10 @@ struct StudyResolvers {
   /// PlanError where nothing fits. May be empty: then that method is refused.
   std::function<PlannedPipeline(const PipelineRequest& request)> plan_pipeline;
 
+  /// Decides where the modules of a study of partition smp lie. Throws ConfigError at the key to
+  /// blame. May be empty: then that method is refused.
+  std::function<PlannedModules(const ModulesRequest& request)> plan_modules;
+
   /// The names that a look-up knows, for messages. May be empty.
   std::function<std::vector<std::string>(Names which)> names;
 };

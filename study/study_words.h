@@ -52,8 +52,12 @@ inline constexpr std::array<std::string_view, 4> kGradientWords = {"fp32", "fp16
 inline constexpr std::array<std::string_view, 3> kScheduleModeWords = {"dynamic", "static", "fast"};
 /// Names and short names of schedule_names(), whose rows say the rest.
 std::span<const std::string_view> schedule_words();
-inline constexpr std::array<std::string_view, 7> kPartitionWords = {
-    "uniform", "uniform-floor", "cost", "parameters", "autopipe", "search", "rannc"};
+inline constexpr std::array<std::string_view, 8> kPartitionWords = {
+    "uniform", "uniform-floor", "cost", "parameters", "autopipe", "search", "rannc", "smp"};
+inline constexpr IndexedArray<PartitionConfig::Times, std::string_view, 2> kModuleTimeWords = {
+    "model", "descendants"};
+inline constexpr IndexedArray<PartitionConfig::Routing, std::string_view, 2> kRoutingWords = {
+    "parent", "direct"};
 inline constexpr IndexedArray<PartitionConfig::Rule, std::string_view, 3> kRuleWords = {
     "paper", "code", "exact"};
 inline constexpr IndexedArray<PartitionConfig::Shards, std::string_view, 3> kShardWords = {
@@ -91,7 +95,6 @@ inline constexpr std::array<std::string_view, 7> kAnnotations = {
     "id", "source", "confidence", "note", "suspect", "era", "measured"};
 
 // Words of the contract, not in this version.
-inline constexpr std::array<std::string_view, 1> kPlannedPartitions = {"smp"};
 inline constexpr std::array<std::string_view, 6> kPlannedTensorMethods = {
     "auto", "smp", "map", "summa-2d", "summa-2.5d", "3d"};
 inline constexpr std::array<std::string_view, 1> kPlannedRecomputes = {"rotor"};

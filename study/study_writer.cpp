@@ -169,7 +169,21 @@ std::string list_text(const Numbers& numbers) {
   return "[" + text + "]";
 }
 
+/// From where modules lie the same stages follow.
+void write_modules(ResolvedText& out, const PartitionConfig& partition) {
+  std::string text =
+      "{method: smp, routing: " + std::string(kRoutingWords[partition.routing]) + ", assign: {";
+  for (const auto& [pattern, rank] : partition.assign) {
+    if (text.back() != '{') text += ", ";
+    text += yaml_text(pattern) + ": " + std::to_string(rank);
+  }
+  text += "}, default: " + std::to_string(partition.fallback);
+  if (!partition.on.empty()) text += ", on: " + list_text(partition.on);
+  out.line("partition", text + "}");
+}
+
 void write_partition(ResolvedText& out, const PartitionConfig& partition) {
+  if (partition.method == "smp") return write_modules(out, partition);
   std::string more;
   if (!partition.replicas.empty()) more += ", replicas: " + list_text(partition.replicas);
   if (!partition.on.empty()) more += ", on: " + list_text(partition.on);

@@ -27,7 +27,7 @@ const StudyKey& post_validation() {
 const KeyTable& partition_keys() {
   static const KeyTable keys = {
       {.name = "method",
-       .forms = {WordForm{kPartitionWords, kPlannedPartitions}},
+       .forms = {WordForm{kPartitionWords}},
        .help = "method",
        .field = field<&Study::partition, &PartitionConfig::method>(),
        .fallback = "uniform; cuts say it themselves"},
@@ -75,6 +75,33 @@ const KeyTable& partition_keys() {
        .help = "share of a device's memory that stays free",
        .field = field<&Study::partition, &PartitionConfig::margin>(),
        .matters = "method rannc"},
+      {.name = "memory_weight",
+       .forms = {NumberForm{.least = 0, .most = 1}},
+       .help = "of memory in what a module costs; the rest is its time's",
+       .field = field<&Study::partition, &PartitionConfig::memory_weight>(),
+       .matters = "method smp"},
+      {.name = "times",
+       .forms = {WordForm{kModuleTimeWords}},
+       .help = "of modules: by the cost model, or their number of modules inside",
+       .field = field<&Study::partition, &PartitionConfig::times>(),
+       .matters = "method smp"},
+      {.name = "routing",
+       .forms = {WordForm{kRoutingWords}},
+       .help = "what a module answers goes to its parent and on from there, or to its readers",
+       .field = field<&Study::partition, &PartitionConfig::routing>(),
+       .fallback = "parent; direct with schedule.mode fast",
+       .matters = "method smp"},
+      {.name = "assign",
+       .forms = {EntriesForm{"module", "^.+$", IntegerForm{0, kMaxRanks - 1}, "module_devices"}},
+       .help = "pipeline ranks of modules by hand, such as {\"decoder.layers.1*\": 1}; what is "
+               "inside goes along",
+       .fallback = "by costs",
+       .matters = "method smp"},
+      {.name = "default",
+       .forms = {IntegerForm{0, kMaxRanks - 1}},
+       .help = "the pipeline rank of the model itself",
+       .fallback = "0",
+       .matters = "assign"},
       {.name = "cuts",
        .forms = {ListForm{IntegerForm{1, 2 * kMaxLayers}, 0}, ListForm{TextForm{}, 0}},
        .help = "where stage 1, 2, ... begin: at a layer, or at the first "
@@ -90,7 +117,7 @@ const KeyTable& partition_keys() {
        .forms = {ListForm{IntegerForm{0, kMaxRanks - 1}}},
        .help = "pipeline rank of each stage, such as [0, 1, 0]",
        .fallback = "as the schedule places them",
-       .matters = "gpipe, 1f1b, opportunistic, a file"}};
+       .matters = "gpipe, 1f1b, opportunistic, a file; smp with assign"}};
   return keys;
 }
 

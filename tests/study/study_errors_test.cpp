@@ -47,9 +47,6 @@ TEST_CASE("what is missing or unknown is named") {
 }
 
 TEST_CASE("the contract's features that this version lacks are refused at their line") {
-  CHECK(errors_of(kSmallStudy + "partition: {method: smp, memory_weight: 0.8}\n").front() ==
-        "study.yaml:5:21: partition.method: method 'smp' is not in this version, which has "
-        "uniform, uniform-floor, cost, parameters, autopipe, search and rannc");
   CHECK(with("recompute: {method: rotor}\n") ==
         "study.yaml:5:21: recompute.method: recompute 'rotor' is not in this version, which has "
         "none, selective, by-op, full, stage-aware and group");
