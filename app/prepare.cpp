@@ -22,6 +22,7 @@
 #include "study/profile_reader.h"
 #include "study/recompute_modules.h"
 #include "study/resolve_sharding.h"
+#include "study/split_modules.h"
 #include "study/study_origin.h"
 #include "study/study_writer.h"
 #include "system/data_root.h"
@@ -171,6 +172,7 @@ Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   out.model = build(0);
   for (std::size_t i = 1; i < source.sizes.size(); ++i) out.model.smaller.push_back(build(i));
   check_recompute_modules(study, out.model);
+  check_split_modules(study, out.model);
   resolve_sharding(study, out.model, out.software);
   out.study = std::move(study);
   resolve_by_cost(out);

@@ -77,6 +77,7 @@ void check_batch(const Study& study) {
   if (!training.microbatches.empty()) return check_listed_batch(study);
   const std::string degrees =
       (study.partition.replicas.empty() ? "data(" + text(study.parallel.data) + ") * " : "") +
+      (study.parallel.batch_ranks() > 1 ? "tensor(" + text(study.parallel.tensor) + ") * " : "") +
       "microbatch(" + text(training.microbatch) + ")";
   const std::int64_t samples = training.microbatch * study.batch_replicas();
   const std::int64_t batch = training.global_batch;

@@ -61,6 +61,7 @@ void check_documents(const Study& study) {
   };
   refuse(!study.partition.replicas.empty(), "partition.replicas", "leave one of them out");
   refuse(!study.sharding.empty(), "sharding", "leave one of them out");
+  refuse(study.parallel.tensor_method == "smp", "parallel.tensor_method", "write megatron");
   refuse(study.parallel.tensor_overlap != "none", "parallel.tensor_overlap", "write none");
 }
 

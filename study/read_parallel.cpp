@@ -84,6 +84,16 @@ MeasuredMesh read_measured(const YamlNode& measured, const std::string& mesh) {
   return out;
 }
 
+/// Which method has each key of its map, and what to do without it.
+struct MethodKey {
+  std::string_view key, method, problem;
+};
+constexpr MethodKey kMethodKeys[] = {
+    {"mesh", "atp", " has one axis"},
+    {"measured", "atp", " has one axis"},
+    {"optimize", "smp", " has one way to split"},
+    {"prescaled_batch", "smp", " gives the ranks of a tensor group the same samples"}};
+
 /// `tensor_method: atp`, or `tensor_method: {name: atp, mesh: [2, 4]}`. Read behind `tensor`.
 void read_tensor_method(Section& parallel, ParallelConfig& config) {
   const auto node = parallel.given("tensor_method");
@@ -114,12 +124,26 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
     if (config.measured_meshes.empty())
       measured.fail("expected meshes, such as {2x4: [1.2, 4.95]}; leave it out for the cluster's");
   });
+  section.read_given("optimize", [&](const YamlNode& optimize) {
+    config.smp.optimize =
+        static_cast<SmpConfig::Optimize>(read_word(optimize, "optimize", kOptimizeWords));
+  });
+  section.read_given("prescaled_batch",
+                     [&](const YamlNode& flag) { config.smp.prescaled_batch = flag.as_bool(); });
   section.finish();
-  for (const char* key : {"mesh", "measured"}) {
-    if (config.tensor_method != "atp" && section.contains(key))
+  for (const auto& [key, method, problem] : kMethodKeys) {
+    if (config.tensor_method != method && section.contains(key))
       fail_at(parallel.study(), section.key_path(key),
-              "method " + config.tensor_method + " has one axis; leave it out, or write name: atp");
+              "method " + config.tensor_method + std::string(problem) +
+                  "; leave it out, or write name: " + std::string(method));
   }
+}
+
+void read_tensor_modules(Section& section, std::vector<std::string>& modules) {
+  const auto node = section.given("tensor_modules");
+  if (!node) return;
+  for (const YamlNode& item : node->items()) modules.push_back(item.as_string());
+  if (modules.empty()) node->fail("expected patterns of modules, such as [\"*.mlp\"]");
 }
 
 /// `context: 4`, or `context: {degree: 4, method: ring, balance: zig-zag}`.
@@ -279,31 +303,28 @@ std::string full_placement(std::string letters) {
 
 void read_parallel(Section& root) {
   ParallelConfig& parallel = root.study().parallel;
-  Section section = root.child("parallel", {"tensor_modules"});
+  Section section = root.child("parallel");
   parallel.data = 0;  // resolve_defaults() divides the devices
   parallel.placement.clear();
-  section.read_all({{"tensor", [&] { read_tensor(section, parallel); }},
-                    {"data",
-                     [&] {
-                       if (const auto node = section.given("data"))
-                         parallel.data = static_cast<int>(section.integer_of(*node, "data"));
-                     }},
-                    {"context", [&] { read_context(section, parallel.context); }},
-                    {"tensor_method", [&] { read_tensor_method(section, parallel); }},
-                    {"expert", [&] { read_only_one(section, "expert", parallel.expert); }},
-                    {"zero", [&] { read_zero(section, parallel.zero); }},
-                    {"fsdp", [&] { read_fsdp(section, parallel.zero); }},
-                    {"placement",
-                     [&] {
-                       if (const auto node = section.given("placement"))
-                         parallel.placement = normalise_placement(*node);
-                     }},
-                    {"d2d_buffer", [&] { read_buffer(section, parallel.d2d_buffer); }}});
-  root.draft().attempt([&] {
-    section.refuse(
-        "tensor_modules",
-        "selecting modules is not in this version; tensor_method megatron splits every layer");
-  });
+  section.read_all(
+      {{"tensor", [&] { read_tensor(section, parallel); }},
+       {"data",
+        [&] {
+          if (const auto node = section.given("data"))
+            parallel.data = static_cast<int>(section.integer_of(*node, "data"));
+        }},
+       {"context", [&] { read_context(section, parallel.context); }},
+       {"tensor_method", [&] { read_tensor_method(section, parallel); }},
+       {"tensor_modules", [&] { read_tensor_modules(section, parallel.tensor_modules); }},
+       {"expert", [&] { read_only_one(section, "expert", parallel.expert); }},
+       {"zero", [&] { read_zero(section, parallel.zero); }},
+       {"fsdp", [&] { read_fsdp(section, parallel.zero); }},
+       {"placement",
+        [&] {
+          if (const auto node = section.given("placement"))
+            parallel.placement = normalise_placement(*node);
+        }},
+       {"d2d_buffer", [&] { read_buffer(section, parallel.d2d_buffer); }}});
   section.finish();
 }
 

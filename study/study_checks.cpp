@@ -40,7 +40,8 @@ void check_tensor(const Study& study) {
   const Family family = study.model.family;
   const bool splits_none =
       has_batch_norm(family) || family == Family::kUnet || family == Family::kNcf;
-  if (tensor > 1 && splits_none && study.sharding.empty()) {
+  const bool by_samples = study.parallel.tensor_method == "smp";
+  if (tensor > 1 && splits_none && study.sharding.empty() && !by_samples) {
     fail_at(study, "parallel.tensor",
             "tensor parallelism splits no operator of family " + std::string(to_string(family)) +
                 ": all ranks would do the same; write 1, or say a sharding");
@@ -64,7 +65,8 @@ void check_tensor(const Study& study) {
   std::int64_t common = 0;
   for (const auto& [key, number] : divided_by_tensor(study)) common = std::gcd(common, number);
   for (const auto& [key, number] : divided_by_tensor(study)) {
-    if (number % tensor == 0) continue;
+    // Where modules are chosen, which numbers are divided is the planner's to know.
+    if (number % tensor == 0 || !study.parallel.tensor_modules.empty()) continue;
     const std::string remedy = nearest_that_do(tensor, std::min<std::int64_t>(common, kMaxRanks),
                                                [&](std::int64_t d) { return common % d == 0; });
     fail_at(study, "parallel.tensor",

@@ -64,7 +64,9 @@ inline constexpr IndexedArray<PartitionConfig::Shards, std::string_view, 3> kSha
     "farthest", "nearest", "layer"};
 inline constexpr IndexedArray<PartitionConfig::Between, std::string_view, 2> kBetweenWords = {
     "layers", "ops"};
-inline constexpr std::array<std::string_view, 2> kTensorMethodWords = {"megatron", "atp"};
+inline constexpr std::array<std::string_view, 3> kTensorMethodWords = {"megatron", "atp", "smp"};
+inline constexpr IndexedArray<SmpConfig::Optimize, std::string_view, 2> kOptimizeWords = {"memory",
+                                                                                          "speed"};
 inline constexpr std::array<std::string_view, 1> kChosenWords = {"auto"};
 inline constexpr std::array<std::string_view, 3> kTensorOverlapWords = {"none", "block",
                                                                         "across-blocks"};
@@ -95,8 +97,8 @@ inline constexpr std::array<std::string_view, 7> kAnnotations = {
     "id", "source", "confidence", "note", "suspect", "era", "measured"};
 
 // Words of the contract, not in this version.
-inline constexpr std::array<std::string_view, 6> kPlannedTensorMethods = {
-    "auto", "smp", "map", "summa-2d", "summa-2.5d", "3d"};
+inline constexpr std::array<std::string_view, 4> kPlannedTensorMethods = {"map", "summa-2d",
+                                                                          "summa-2.5d", "3d"};
 inline constexpr std::array<std::string_view, 1> kPlannedRecomputes = {"rotor"};
 inline constexpr std::array<std::string_view, 1> kPlannedZeroOffloads = {"parameters"};
 

@@ -48,13 +48,28 @@ void write_tensor(ResolvedText& out, const ParallelConfig& parallel) {
   out.line("tensor", axes + "}");
 }
 
-/// A word, or with its mesh: measured bandwidths have had their use when that was chosen.
+/// A word, or with its settings: measured bandwidths have had their use when the mesh was chosen.
 void write_tensor_method(ResolvedText& out, const ParallelConfig& parallel) {
-  if (parallel.tensor_mesh.empty()) return out.text("tensor_method", parallel.tensor_method);
+  const bool is_smp = parallel.tensor_method == "smp";
+  if (parallel.tensor_mesh.empty() && !is_smp)
+    return out.text("tensor_method", parallel.tensor_method);
   out.open("tensor_method");
   out.text("name", parallel.tensor_method);
-  out.line("mesh", format("[%d, %d]", parallel.tensor_mesh[0], parallel.tensor_mesh[1]));
+  if (!parallel.tensor_mesh.empty())
+    out.line("mesh", format("[%d, %d]", parallel.tensor_mesh[0], parallel.tensor_mesh[1]));
+  if (is_smp) {
+    out.text("optimize", kOptimizeWords[parallel.smp.optimize]);
+    out.flag("prescaled_batch", parallel.smp.prescaled_batch);
+  }
   out.close();
+}
+
+void write_tensor_modules(ResolvedText& out, const std::vector<std::string>& modules) {
+  if (modules.empty()) return;
+  std::string patterns;
+  for (const std::string& one : modules)
+    patterns += (patterns.empty() ? "[" : ", ") + yaml_text(one);
+  out.line("tensor_modules", patterns + "]");
 }
 
 /// The keys that the stage has a use for.
@@ -104,6 +119,7 @@ void write_parallel(ResolvedText& out, const Study& study) {
               if (study.partition.replicas.empty()) out.integer("data", parallel.data);
             }},
            {"tensor_method", [&] { write_tensor_method(out, parallel); }},
+           {"tensor_modules", [&] { write_tensor_modules(out, parallel.tensor_modules); }},
            {"context", [&] { write_context(out, parallel.context); }},
            {"zero", [&] { write_zero(out, parallel.zero); }},
            {"d2d_buffer", [&] {

@@ -1,4 +1,7 @@
-// Method atp of tensor parallelism: what goes with it, and which mesh a study gets that names none.
+// Methods of tensor parallelism: what goes with each, and which mesh a study of atp gets that names
+// none.
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <variant>
 #include <vector>
@@ -43,27 +46,68 @@ void check_mesh_ranks(Study& study) {
               " ranks, and parallel.tensor says " + text(parallel.tensor));
 }
 
-void check_company(const Study& study) {
+bool is_one_of(Family family, std::initializer_list<Family> families) {
+  return std::find(families.begin(), families.end(), family) != families.end();
+}
+
+void refuse(const Study& study, bool wrong, const std::string& key, const std::string& why) {
+  if (wrong) fail_at(study, key, why);
+}
+
+void check_atp(const Study& study) {
   const ParallelConfig& parallel = study.parallel;
-  const auto refuse = [&](bool wrong, const std::string& key, const std::string& why) {
-    if (wrong) fail_at(study, key, why);
-  };
   const Family family = study.model.family;
-  const bool of_layers = family == Family::kGpt || family == Family::kBert ||
-                         family == Family::kLlama || family == Family::kT5 ||
-                         family == Family::kVit || family == Family::kClip;
-  refuse(!of_layers, kMethodKey,
+  refuse(study,
+         !is_one_of(family, {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5, Family::kVit,
+                             Family::kClip}),
+         kMethodKey,
          "method atp splits the layers of families gpt, bert, llama, t5, vit and clip in this "
          "version, not of " +
              std::string(to_string(family)) + "; write megatron");
-  refuse(parallel.sequence_parallel, "parallel.sequence_parallel",
+  refuse(study, parallel.sequence_parallel, "parallel.sequence_parallel",
          "between layers method atp splits features, not the sequence; write false");
-  refuse(parallel.context.degree > 1, "parallel.context",
+  refuse(study, parallel.context.degree > 1, "parallel.context",
          "does not go with method atp in this version; write 1");
-  refuse(!study.sharding.empty() && parallel.tensor_mesh.empty(), "sharding",
+  refuse(study, !parallel.tensor_modules.empty(), "parallel.tensor_modules",
+         "method atp splits every layer; leave it out, or write megatron");
+  refuse(study, !study.sharding.empty() && parallel.tensor_mesh.empty(), "sharding",
          "names axes of a mesh that is yet to be chosen; write tensor_method: {name: atp, mesh: "
          "[" +
              text(parallel.tensor) + ", 1]}, or another one");
+}
+
+void check_smp(const Study& study) {
+  const ParallelConfig& parallel = study.parallel;
+  const Family family = study.model.family;
+  refuse(study,
+         !is_one_of(family, {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5, Family::kVit,
+                             Family::kNcf}),
+         kMethodKey,
+         "method smp distributes modules of families gpt, bert, llama, t5, vit and ncf in this "
+         "version, not of " +
+             std::string(to_string(family)) + "; write megatron");
+  refuse(study, !parallel.tensor_axes.empty(), "parallel.tensor",
+         "method smp has one axis; write " + text(parallel.tensor));
+  refuse(study, parallel.sequence_parallel, "parallel.sequence_parallel",
+         "method smp splits samples and features, not the sequence; write false");
+  refuse(study, parallel.context.degree > 1, "parallel.context",
+         "does not go with method smp in this version; write 1");
+  refuse(study, parallel.tensor_overlap != "none", "parallel.tensor_overlap",
+         "halves of a microbatch would lie on some of the ranks that method smp gives samples of "
+         "their own; write none");
+  refuse(study, !study.sharding.empty(), "sharding",
+         "does not go with method smp in this version; leave it out, or write megatron");
+  refuse(study, !study.partition.replicas.empty(), "partition.replicas",
+         "do not go with method smp in this version; write parallel.data");
+  refuse(study, study.training.fp8.on(), "training.precision",
+         "fp8 does not go with method smp in this version; write bf16");
+  if (parallel.smp.optimize == SmpConfig::Optimize::kMemory && family != Family::kNcf &&
+      study.model.hidden % parallel.tensor != 0)
+    fail_at(study, "parallel.tensor",
+            text(parallel.tensor) + " ranks do not divide model.hidden " +
+                text(study.model.hidden) +
+                ", which method smp splits between ops; write {name: smp, optimize: speed}, or "
+                "another degree");
 }
 
 /// A sharding may have the study's own specs for what the method would split so.
@@ -101,9 +145,11 @@ AtpLayers atp_layers(const ModelConfig& model) {
 }
 
 void check_tensor_method(Study& study) {
-  if (study.parallel.tensor_method != "atp") return;
+  const std::string& method = study.parallel.tensor_method;
+  if (method == "smp") return check_smp(study);
+  if (method != "atp") return;
   check_mesh_ranks(study);
-  check_company(study);
+  check_atp(study);
   check_width(study);
 }
 

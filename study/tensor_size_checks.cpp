@@ -29,7 +29,8 @@ std::vector<TensorSize> largest_tensors(const Study& study) {
   using Factor = TensorSize::Factor;
   const ModelConfig& m = study.model;
   const bool gated = m.activation == Activation::kSwiglu || m.activation == Activation::kGeglu;
-  const Factor batch{"training.microbatch", study.training.microbatch};
+  const Factor batch{"training.microbatch",
+                     study.training.microbatch * study.parallel.batch_ranks()};
   const Factor length = m.decoder_seq_len > m.seq_len
                             ? Factor{"model.decoder_seq_len", m.decoder_seq_len}
                             : Factor{"model.seq_len", m.seq_len};

@@ -11,9 +11,10 @@ namespace {
 
 /// One microbatch of a step of one stage.
 Plan with_one_stage(Plan plan) {
-  plan.training.microbatch = local_sizes(plan.training, plan.parallel).front();
+  plan.training.microbatch =
+      local_sizes(plan.training, plan.parallel).front() / plan.parallel.batch_ranks();
   plan.training.microbatches.clear();
-  plan.training.global_batch = plan.training.microbatch;
+  plan.training.global_batch = plan.training.microbatch * plan.parallel.batch_ranks();
   plan.parallel.data = 1;
   plan.parallel.zero = {};
   plan.parallel.replicas.clear();

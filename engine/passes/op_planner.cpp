@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/graph/op_space.h"
+#include "engine/graph/op_table.h"
 #include "engine/sharding/normal_form.h"
 
 namespace trainyard {
@@ -27,12 +28,14 @@ class OpPlanner {
 
   std::variant<PlannedGraph, Infeasible> run() {
     for (const TensorId id : out_.graph.tensors.keys()) {
-      if (tensor(id).role == TensorRole::kInput) store(id, batch_spec(id));
+      const bool input = tensor(id).role == TensorRole::kInput;
+      if (input) store(id, batch_spec(id));
+      batch_dim_.push_back(input && !tensor(id).constant ? 0 : -1);
     }
     for (Op& op : in_) {
       if (op.kind == OpKind::kCrossEntropy && splits_last_dim(op.inputs[0])) {
         add_loss(op);
-      } else if (rules_.norms_by_moments && is_norm(op.kind) && splits_last_dim(op.inputs[0])) {
+      } else if (norm_by_moments(op)) {
         add_norm(op);
       } else if (op.kind == OpKind::kRingShift) {
         add_shift(std::move(op));
@@ -48,6 +51,19 @@ class OpPlanner {
   static bool is_norm(OpKind kind) {
     return kind == OpKind::kLayerNorm || kind == OpKind::kRmsNorm;
   }
+  bool norm_by_moments(const Op& op) {
+    return rules_.norms_by_moments && is_norm(op.kind) && splits_last_dim(op.inputs[0]) &&
+           !has_own_samples(op);
+  }
+  /// Whether ranks along tensor axes compute samples of their own.
+  bool has_own_samples(const Op& op) const {
+    return !rules_.sample_axes.empty() && rules_.by_samples(op);
+  }
+  Axes with_sample_axes() const {
+    Axes axes = rules_.data;
+    axes.insert(axes.end(), rules_.sample_axes.begin(), rules_.sample_axes.end());
+    return axes;
+  }
   const DeviceMesh& mesh() const { return out_.sharding.mesh; }
   PlannedOps planned() const { return {out_.graph, out_.sharding}; }
   Tensor& tensor(TensorId id) { return out_.graph.tensors[id]; }
@@ -59,7 +75,7 @@ class OpPlanner {
 
   TensorSpec batch_spec(TensorId id) {
     TensorSpec out = replicated_spec(tensor(id).shape.size());
-    if (!tensor(id).constant) out.dims[0] = split_over(rules_.data);
+    if (!tensor(id).constant) out.dims[0] = split_over(with_sample_axes());
     return normal_form(out, tensor(id).shape);
   }
   TensorSpec normal_form(const TensorSpec& spec, const Shape& shape) const {
@@ -73,21 +89,43 @@ class OpPlanner {
 
   // --- an op's strategy ---
 
+  /// The index of the batch; -1: nothing is batched.
+  int batch_index(const Op& op, const IndexSpace& space) const {
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const int dim = batch_dim_[op.inputs[i]];
+      if (dim < 0) continue;
+      const auto& indices = space.operands[i].dims.begin()[dim].front().indices;
+      if (!indices.empty()) return indices.front();
+    }
+    return -1;
+  }
+
   /// The rows of the batch; nothing batched: summands are passed on, or all is entered.
   void split_batch(const Op& op, const IndexSpace& space, Strategy& strategy) {
-    const AxisSet data = set_of(rules_.data);
-    if (group_size(mesh(), rules_.data) == 1) return;
-    bool partial = false;
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-      if (is_parameter(op.inputs[i])) continue;
-      const TensorSpec& of = spec(op.inputs[i]);
-      partial = partial || (of.partial & data) == data;
-      const auto dim = dim_of(of, rules_.data.front());
-      if (!dim) continue;
-      strategy.split.push_back({index_of_dim(space.operands[i], *dim), rules_.data});
+    const Axes axes = has_own_samples(op) ? with_sample_axes() : rules_.data;
+    if (group_size(mesh(), axes) == 1) return;
+    if (const int index = batch_index(op, space); index >= 0) {
+      strategy.split.push_back({index, axes});
       return;
     }
-    (partial ? strategy.passed : strategy.entered) = data;
+    const AxisSet all = set_of(axes);
+    const bool partial = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
+      return !is_parameter(input) && (spec(input).partial & all) == all;
+    });
+    (partial ? strategy.passed : strategy.entered) = all;
+  }
+
+  /// The dims of its results that the batch's index runs over.
+  std::vector<int> batch_dims(const Op& op, const IndexSpace& space) const {
+    const int index = batch_index(op, space);
+    std::vector<int> out;
+    for (const IndexedTensor& result : space.results) {
+      const auto at = std::ranges::find_if(result.dims, [&](const IndexedDim& dim) {
+        return !dim.front().indices.empty() && dim.front().indices.front() == index;
+      });
+      out.push_back(at == result.dims.end() ? -1 : static_cast<int>(at - result.dims.begin()));
+    }
+    return out;
   }
 
   Strategy strategy_of(const Op& op, const IndexSpace& space) {
@@ -108,6 +146,7 @@ class OpPlanner {
     SplitId split;
     std::vector<SpecId> parameters;  // [input]: as it is stored from here on
     std::vector<SpecId> results;     // [output]
+    std::vector<int> batch_dims;     // [output]
   };
 
   void add(Op op) {
@@ -119,6 +158,7 @@ class OpPlanner {
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       out_.sharding.stored[op.outputs[i]] = known->results[i];
+      batch_dim_[op.outputs[i]] = known->batch_dims[i];
       tensor(op.outputs[i]).producer = out_.graph.ops.next();
     }
     out_.graph.ops.push_back(std::move(op));
@@ -142,6 +182,7 @@ class OpPlanner {
     for (const int dim : attrs.dims) add_number(dim);
     for (const TensorId id : op.inputs) {
       add_number(is_parameter(id));
+      add_number(batch_dim_[id]);
       add_number(out_.sharding.stored[id].number());
       add_number(static_cast<std::int64_t>(planned().hint(id)));
       if (tensor(id).parameter != kNoIndex) {
@@ -152,7 +193,7 @@ class OpPlanner {
     }
     for (const TensorId id : op.outputs) {
       add_number(tensor(id).needs_gradient);
-      add_number(rules_.is_marked(id));
+      add_number(rules_.mark(id));
       for (const std::int64_t extent : tensor(id).shape) add_number(extent);
     }
     const auto [it, fresh] = known_.try_emplace(std::move(key));
@@ -178,25 +219,42 @@ class OpPlanner {
     const Strategy strategy = strategy_of(op, std::get<IndexSpace>(space));
     auto split = split_op(out_.graph, op, std::get<IndexSpace>(space), strategy, out_.sharding);
     if (auto* reason = std::get_if<Infeasible>(&split)) return refuse(at(op, *reason));
-    KnownOp known{out_.sharding.splits.add(std::get<SplitOp>(std::move(split))), {}, {}};
+    KnownOp known{out_.sharding.splits.add(std::get<SplitOp>(std::move(split))), {}, {}, {}};
+    known.batch_dims = batch_dims(op, std::get<IndexSpace>(space));
     const SplitOp& made = out_.sharding.splits[known.split];
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      known.results.push_back(stored(op, i, out_.sharding.specs[made.results[i]]));
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-      TensorSpec used = out_.sharding.specs[made.operands[i]];
       const SpecId before = out_.sharding.stored[op.inputs[i]];
-      // Stored as it is first used; what differs by rank there is its gradient alone.
-      used.entered = used.partial = 0;
-      known.parameters.push_back(before == kNoIndex ? out_.sharding.specs.add(used) : before);
+      known.parameters.push_back(before == kNoIndex ? first_stored(op, i, known) : before);
       check_division(op, op.inputs[i], known.parameters[i]);
     }
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      known.results.push_back(stored(op, i, out_.sharding.specs[made.results[i]]));
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
       check_division(op, op.outputs[i], known.results[i]);
-    }
     return known;
   }
 
+  /// A parameter as it is first used; what differs by rank there is its gradient alone. The bias of
+  /// a linear whose summands are added up at once is added to the sum.
+  SpecId first_stored(const Op& op, std::size_t input, const KnownOp& known) {
+    const SplitOp& made = out_.sharding.splits[known.split];
+    TensorSpec used = out_.sharding.specs[made.operands[input]];
+    if (op.kind == OpKind::kLinear && input == 2) {
+      const TensorSpec& sum = out_.sharding.specs[known.results[0]];
+      const AxisSet summed = static_cast<AxisSet>(out_.sharding.specs[made.results[0]].partial &
+                                                  ~sum.partial & tensor_axes_);
+      if (summed != 0) used.dims[0] = sum.dims.back();
+    }
+    used.entered = used.partial = 0;
+    return out_.sharding.specs.add(used);
+  }
+
   SpecId stored(const Op& op, std::size_t result, TensorSpec spec) {
-    const AxisSet summed = static_cast<AxisSet>(spec.partial & tensor_axes_);
+    // Losses of parts of the batch are added up as over the replicas: once, at the step's end.
+    const bool is_loss = is_mean_loss(op.kind) || op.kind == OpKind::kCrossEntropy;
+    if (is_loss && result == 0) return out_.sharding.specs.add(spec);
+    const AxisSet samples = has_own_samples(op) ? set_of(rules_.sample_axes) : AxisSet{0};
+    const AxisSet summed = static_cast<AxisSet>(spec.partial & tensor_axes_ & ~samples);
     spec.partial = static_cast<AxisSet>(spec.partial & ~summed);
     if (summed != 0) spec.maximum = spec.maximum && spec.partial != 0;
     const TensorSpec kept = rules_.stored(planned(), op, result, {spec, summed});
@@ -229,6 +287,7 @@ class OpPlanner {
   void add_shift(Op op) {
     const SpecId stored = out_.sharding.stored[op.inputs[0]];
     out_.sharding.stored[op.outputs[0]] = stored;
+    batch_dim_[op.outputs[0]] = batch_dim_[op.inputs[0]];
     tensor(op.outputs[0]).producer = out_.graph.ops.next();
     out_.graph.ops.push_back(std::move(op));
     out_.sharding.ops.push_back(out_.sharding.splits.add(SplitOp{{}, {stored}, {stored}, 0, 0}));
@@ -244,6 +303,7 @@ class OpPlanner {
     t.alias = kNoIndex;
     t.needs_gradient = false;
     out_.sharding.stored.push_back(kNoIndex);
+    batch_dim_.push_back(-1);
     return out_.graph.tensors.add(std::move(t));
   }
 
@@ -295,6 +355,7 @@ class OpPlanner {
   AxisSet tensor_axes_;
   std::int64_t degree_ = 1;
   PlannedGraph out_;
+  Indexed<TensorId, int> batch_dim_;  // -1: none
   std::unordered_map<std::string, KnownOp> known_;
   std::optional<Infeasible> problem_;
 };

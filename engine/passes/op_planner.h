@@ -52,12 +52,17 @@ struct SplitRules {
   Axes data;    // late: each op splits its batch over them
   Axes tensor;  // all that layers are split over
   bool norms_by_moments = false;
-  /// Results that `stored` treats apart; layers repeat, and are split alike where these are alike.
-  std::function<bool(TensorId)> is_marked;
+  /// Results that `stored` treats apart, or whose ops `splits` does; layers repeat, and are split
+  /// alike where these are alike.
+  std::function<int(TensorId)> mark;
   /// How an op uses the axes other than the data's, in any order.
   std::function<std::vector<IndexSplit>(const PlannedOps&, const Op&, const IndexSpace&)> splits;
   /// As what a result is stored, whose summands over tensor axes are added up at once.
   std::function<TensorSpec(const PlannedOps&, const Op&, std::size_t result, MadeSpec made)> stored;
+  /// Ranks along tensor axes that have samples of their own: how inputs lie, and ops for which
+  /// `by_samples` is true. Empty: all have a replica's.
+  Axes sample_axes = {};
+  std::function<bool(const Op&)> by_samples = {};
 };
 
 /// `sharding`: its mesh, late and zig-zag axes. Infeasible, at parallel.tensor, where a dimension

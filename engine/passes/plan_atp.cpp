@@ -96,14 +96,15 @@ std::variant<PlannedGraph, Infeasible> plan_atp(Graph graph, const AtpPlan& plan
   Sharding sharding;
   sharding.mesh = plan.mesh;
   sharding.late = set_of(plan.data);
-  return plan_ops(std::move(graph), std::move(sharding),
-                  {plan.data, rules.both(), true, [&](TensorId id) { return rules.feeds_rows(id); },
-                   [&](const PlannedOps& planned, const Op& op, const IndexSpace& space) {
-                     return rules.splits(planned, op, space);
-                   },
-                   [&](const PlannedOps& planned, const Op& op, std::size_t result, MadeSpec made) {
-                     return rules.stored(planned, op, result, std::move(made));
-                   }});
+  return plan_ops(
+      std::move(graph), std::move(sharding),
+      {plan.data, rules.both(), true, [&](TensorId id) { return rules.feeds_rows(id) ? 1 : 0; },
+       [&](const PlannedOps& planned, const Op& op, const IndexSpace& space) {
+         return rules.splits(planned, op, space);
+       },
+       [&](const PlannedOps& planned, const Op& op, std::size_t result, MadeSpec made) {
+         return rules.stored(planned, op, result, std::move(made));
+       }});
 }
 
 }  // namespace trainyard

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/passes/attention_blocks.h"
+#include "engine/passes/chosen_modules.h"
 #include "engine/passes/op_planner.h"
 #include "engine/passes/plan_mesh.h"
 
@@ -77,14 +78,19 @@ class MegatronRules {
         return index_of_dim(space.operands[0], kSequenceDim);
       return std::nullopt;
     }
-    if (op.kind == OpKind::kRelativeBias) return index_named(space, "n");
+    if (op.kind == OpKind::kRelativeBias && planned.hint(op.inputs[0]) == SplitHint::kHeads)
+      return index_named(space, "n");
     if (op.kind == OpKind::kSelectFirst) return std::nullopt;
     // Each element, row or head by itself, as the first operand lies that is split.
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const int dim = tensor_dim(planned, op.inputs[i]);
-      if (dim < 0) continue;
+      // Masks are of whole sequences: attention that is not split by heads gathers them.
+      const bool part_of_sequence = dim == kSequenceDim && op.attrs.heads > 0 &&
+                                    planned.tensor(op.inputs[i]).shape.size() == 3;
+      if (dim < 0 || part_of_sequence) continue;
       const int index = index_of_dim(space.operands[i], dim);
-      if (space.indices[index].use == IndexUse::kFree) return index;
+      const bool summed = op.kind == OpKind::kLinear && index == index_named(space, "i");
+      if (!summed && space.indices[index].use == IndexUse::kFree) return index;
     }
     return std::nullopt;
   }
@@ -128,10 +134,16 @@ MegatronPlan megatron_plan(const ParallelConfig& parallel) {
   plan.sequence_parallel = parallel.sequence_parallel;
   plan.context = context_axes(plan.mesh);
   plan.context_config = parallel.context;
+  plan.modules = parallel.tensor_modules;
   return plan;
 }
 
 std::variant<PlannedGraph, Infeasible> plan_megatron(Graph graph, const MegatronPlan& plan) {
+  if (!plan.modules.empty() && !plan.tensor.empty()) {
+    auto chosen = with_chosen_split(std::move(graph), plan.modules);
+    if (auto* reason = std::get_if<Infeasible>(&chosen)) return std::move(*reason);
+    graph = std::get<Graph>(std::move(chosen));
+  }
   const ContextConfig& context = plan.context_config;
   if (context.degree > 1 && context.method != ContextConfig::Method::kUlysses)
     graph = with_attention_blocks(std::move(graph), context);
@@ -141,7 +153,7 @@ std::variant<PlannedGraph, Infeasible> plan_megatron(Graph graph, const Megatron
   if (context.balance == ContextConfig::Balance::kZigZag) sharding.zig_zag = set_of(plan.context);
   const MegatronRules rules(plan);
   return plan_ops(std::move(graph), std::move(sharding),
-                  {plan.data, plan.tensor, false, [](TensorId) { return false; },
+                  {plan.data, plan.tensor, false, [](TensorId) { return 0; },
                    [&](const PlannedOps& planned, const Op& op, const IndexSpace& space) {
                      return rules.splits(planned, op, space);
                    },

@@ -3,6 +3,7 @@
 //   column linear   splits its outputs; what it reads is entered (whole, its gradient summands)
 //   row linear      splits its inputs; its summands are added up, or scattered over the sequence
 //   vocabulary      table and LM head split by rows; the loss works on split logits
+//   no hint         whole weights: a linear then reads all that it sums over
 //   the rest        works on what it gets: whole tensors, heads and features, or runs of the
 //                   sequence (norms, dropout, add)
 //
@@ -17,7 +18,9 @@
 //   ulysses     all-to-alls split heads instead (Jacobs et al. 2023, arXiv:2309.14509)
 #pragma once
 
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "engine/passes/sharding.h"
 #include "engine/plan/plan.h"
@@ -31,6 +34,7 @@ struct MegatronPlan {
   bool sequence_parallel = false;
   Axes context;
   ContextConfig context_config;
+  std::vector<std::string> modules;  // patterns of those that are split; empty: all
   friend bool operator==(const MegatronPlan&, const MegatronPlan&) = default;
 };
 MegatronPlan megatron_plan(const ParallelConfig& parallel);

@@ -8,6 +8,10 @@ namespace trainyard {
 
 MethodPlan method_plan(const ParallelConfig& parallel) {
   const MegatronPlan megatron = megatron_plan(parallel);
+  if (megatron.tensor.empty()) return megatron;
+  if (parallel.tensor_method == "smp")
+    return SmpPlan{megatron.mesh, megatron.data, megatron.tensor, parallel.smp,
+                   parallel.tensor_modules};
   if (parallel.tensor_method != "atp") return megatron;
   check(!parallel.tensor_mesh.empty(), "the study's reader has chosen a mesh");
   if (parallel.sizes_of_tensor_axes().empty()) return megatron;
@@ -17,6 +21,7 @@ MethodPlan method_plan(const ParallelConfig& parallel) {
 
 std::variant<PlannedGraph, Infeasible> plan_method(Graph graph, const MethodPlan& plan) {
   if (const auto* atp = std::get_if<AtpPlan>(&plan)) return plan_atp(std::move(graph), *atp);
+  if (const auto* smp = std::get_if<SmpPlan>(&plan)) return plan_smp(std::move(graph), *smp);
   return plan_megatron(std::move(graph), std::get<MegatronPlan>(plan));
 }
 

@@ -5,12 +5,14 @@
 
 #include "engine/passes/plan_atp.h"
 #include "engine/passes/plan_megatron.h"
+#include "engine/passes/plan_smp.h"
 
 namespace trainyard {
 
-using MethodPlan = std::variant<MegatronPlan, AtpPlan>;
+using MethodPlan = std::variant<MegatronPlan, AtpPlan, SmpPlan>;
 
-/// A mesh that atp leaves without a second axis is Megatron's. Its mesh has been chosen.
+/// A mesh that atp leaves without a second axis is Megatron's. Its mesh has been chosen. A tensor
+/// group of one rank is Megatron's, whatever the method.
 MethodPlan method_plan(const ParallelConfig& parallel);
 
 /// Infeasible where a dimension does not divide.

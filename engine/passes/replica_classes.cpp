@@ -114,8 +114,11 @@ Numbered<bool> stages_with(std::int64_t sequences, const Numbered<StageForm>& fo
                            const std::vector<std::int64_t>& sizes) {
   Numbered<bool> out;
   for (const StageForm& form : forms) {
-    const std::vector<std::int64_t> here =
-        replicas.empty() ? sizes : local_sizes(sizes, {replicas[form.rank]});
+    if (replicas.empty()) {
+      out.push_back(true);
+      continue;
+    }
+    const std::vector<std::int64_t> here = local_sizes(sizes, {replicas[form.rank]});
     out.push_back(std::find(here.begin(), here.end(), sequences) != here.end());
   }
   return out;

@@ -50,7 +50,9 @@ std::vector<std::int64_t> local_sizes(const std::vector<std::int64_t>& sizes,
 
 std::vector<std::int64_t> local_sizes(const TrainingConfig& training,
                                       const ParallelConfig& parallel) {
-  return local_sizes(microbatch_sizes(training), parallel.replicas);
+  std::vector<std::int64_t> sizes = local_sizes(microbatch_sizes(training), parallel.replicas);
+  for (std::int64_t& size : sizes) size *= parallel.batch_ranks();
+  return sizes;
 }
 
 std::vector<std::int64_t> samples_before(const Plan& plan, std::int32_t pipeline_rank,
@@ -66,7 +68,7 @@ std::vector<std::int64_t> samples_before(const Plan& plan, std::int32_t pipeline
         (parallel.replicas.empty()
              ? replica * (training.global_batch / parallel.data)
              : sequences_of_replica(size, parallel.replicas_at(pipeline_rank), replica).begin));
-    before += size;
+    before += size * parallel.batch_ranks();
   }
   return out;
 }

@@ -71,6 +71,16 @@ struct MeasuredMesh {
   friend bool operator==(const MeasuredMesh&, const MeasuredMesh&) = default;
 };
 
+/// Method smp: SageMaker's, whose tensor ranks have samples of their own.
+struct SmpConfig {
+  enum class Optimize : std::uint8_t {
+    kMemory,  // features are split between ops, too
+    kSpeed    // as Megatron splits them
+  } optimize = Optimize::kMemory;
+  bool prescaled_batch = false;  // a tensor group's ranks are given the same samples
+  friend bool operator==(const SmpConfig&, const SmpConfig&) = default;
+};
+
 struct ParallelConfig {
   int tensor = 1;
   std::vector<int>
@@ -89,6 +99,8 @@ struct ParallelConfig {
   /// Method atp's d1 x d2, the ranks of its two axes. Empty: not chosen yet, or another method.
   std::vector<int> tensor_mesh;
   std::vector<MeasuredMesh> measured_meshes;  // of method atp, by which the mesh is chosen
+  SmpConfig smp;                              // of method smp
+  std::vector<std::string> tensor_modules;    // patterns of those that are split; empty: all
   std::string tensor_overlap = "none";
   Bytes d2d_buffer =
       0;  // of a rank, for pipeline transfers between devices (passes/transfer_routes.h); 0: none
@@ -97,6 +109,8 @@ struct ParallelConfig {
     if (tensor_mesh.empty()) return tensor_axes;
     return tensor_mesh.back() > 1 ? tensor_mesh : std::vector<int>{};
   }
+  /// Ranks of a tensor group that each bring the samples of a microbatch, and compute those of all.
+  int batch_ranks() const { return tensor_method == "smp" && !smp.prescaled_batch ? tensor : 1; }
   /// Ranks that have the same parameters, and add up their gradients.
   std::int64_t gradient_ranks() const { return std::int64_t{data} * context.degree; }
   /// Those of them that divide what ZeRO divides; HSDP has several such groups.
@@ -131,7 +145,8 @@ struct LearningRate {
 
 struct TrainingConfig {
   std::int64_t global_batch = 0;  // sequences per optimizer step
-  /// Sequences per microbatch and data-parallel replica; of unequal ones the largest. With replicas
+  /// Sequences per microbatch and data-parallel replica, of method smp per rank that brings some
+  /// (ParallelConfig::batch_ranks()); of unequal ones the largest. With replicas
   /// of each pipeline rank (ParallelConfig::replicas), of a microbatch over all of them.
   std::int64_t microbatch = 1;
   std::vector<std::int64_t> microbatches =
@@ -281,8 +296,10 @@ struct Plan {
     return partition.on.empty() ? std::int64_t{parallel.pipeline} * parallel.virtual_stages
                                 : std::ssize(partition.on);
   }
-  /// Replicas for each of which a microbatch has its sequences.
-  std::int64_t batch_replicas() const { return partition.replicas.empty() ? parallel.data : 1; }
+  /// Replicas, and ranks of them, for each of which a microbatch has its sequences.
+  std::int64_t batch_replicas() const {
+    return std::int64_t{partition.replicas.empty() ? parallel.data : 1} * parallel.batch_ranks();
+  }
   std::int64_t num_microbatches() const {
     if (!training.microbatches.empty())
       return static_cast<std::int64_t>(training.microbatches.size());

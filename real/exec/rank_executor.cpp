@@ -101,7 +101,7 @@ void RankExecutor::initialise(const Study& study) {
 std::int64_t RankExecutor::first_sample(const OpPlan& plan, const IssuedOp& issued) const {
   const Microbatch mb = issued.mb[plan.slot];
   if (mb < 0) return 0;
-  return state_.step * global_batch_ + samples_before_[mb];
+  return state_.step * global_batch_ + samples_before_[mb] + plan.first_row;
 }
 
 void RankExecutor::begin(const StepState& state, const StepState* before, bool records) {

@@ -175,6 +175,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
   switch (op.kind) {
     case OpKind::kLoad:
       plan.input = input_name(program_.values[op.writes[0].value].name);
+      plan.first_row = first_row(program_, program_.values[op.writes[0].value], at_);
       return plan;
     case OpKind::kFree:
     case OpKind::kSlice:
@@ -190,6 +191,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
       const std::int32_t draw = plan.attrs->draw;
       const std::string which = draw > 0 ? module + ":" + std::to_string(draw) : module;
       plan.mask_key = philox_key(what, which, study.training.seed);
+      plan.first_row = first_row(program_, program_.values[op.writes[0].value], at_);
       break;
     }
     case OpKind::kCrossEntropy: {

@@ -49,6 +49,17 @@ std::int64_t copy_at(const Program& program, const Coordinate& at) {
   return place_in_group(program.mesh, program.groups[kDataGroup].axes, at);
 }
 
+std::int64_t first_row(const Program& program, const Value& value, const Coordinate& at) {
+  TensorSpec rows = spec_of(program, value);
+  if (rows.dims.empty() || !is_cut_alike(rows.dims.front())) return 0;
+  Axes& axes = rows.dims.front().parts.front().axes;
+  const AxisSet replicas = set_of(replica_axes(program));
+  axes.erase(
+      std::remove_if(axes.begin(), axes.end(), [&](AxisId axis) { return has(replicas, axis); }),
+      axes.end());
+  return shard_start(rows, 0, value.dims.front().expected, program.mesh, at);
+}
+
 std::int64_t replicas_alike(const TensorSpec& spec, const Program& program) {
   std::int64_t alike = 1;
   for (const AxisId axis : replica_axes(program)) {

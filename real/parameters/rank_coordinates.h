@@ -22,6 +22,10 @@ std::int64_t replica_at(const Program& program, const Coordinate& at);
 /// Which of the ranks with the same parameters: of all replicas, those that share sequences apart.
 std::int64_t copy_at(const Program& program, const Coordinate& at);
 
+/// Samples of a microbatch that a replica has before those of the value's rows that lie at `at`: 0
+/// but where ranks along tensor axes have samples of their own.
+std::int64_t first_row(const Program& program, const Value& value, const Coordinate& at);
+
 /// How many replicas have each element of a tensor: 1 where all have samples of their own.
 std::int64_t replicas_alike(const TensorSpec& spec, const Program& program);
 

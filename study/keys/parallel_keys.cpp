@@ -58,7 +58,17 @@ const KeyTable& tensor_method_keys() {
            "{2x4: [1.2, 4.95]}: all-reduce bandwidths along the axes of meshes in GB/s, 0 of an "
            "axis of one rank; auto chooses among these",
        .fallback = "what the cluster's links say",
-       .matters = "atp"}};
+       .matters = "atp"},
+      {.name = "optimize",
+       .forms = {WordForm{kOptimizeWords, {}, "optimize"}},
+       .help = "memory: features are split between ops, too; speed: as Megatron-LM splits layers",
+       .fallback = "memory",
+       .matters = "smp"},
+      {.name = "prescaled_batch",
+       .forms = {FlagForm{}},
+       .help = "the ranks of a tensor group are given the same samples; false: each its own",
+       .fallback = "false",
+       .matters = "smp"}};
   return keys;
 }
 
@@ -177,8 +187,13 @@ const KeyTable& parallel_keys() {
       {.name = "tensor_method",
        .forms = {WordForm{kTensorMethodWords, kPlannedTensorMethods},
                  MapForm{tensor_method_keys, "how layers are split", {"name"}}},
-       .help = "how layers are split: as Megatron-LM splits them, or on a mesh of two axes",
+       .help = "how layers are split: as Megatron-LM splits them, on a mesh of two axes, or over "
+               "ranks with samples of their own",
        .field = of_parallel<&P::tensor_method>()},
+      {.name = "tensor_modules",
+       .forms = {ListForm{TextForm{}}},
+       .help = "patterns of the modules that are split; all in them are",
+       .fallback = "all"},
       {.name = "tensor_overlap",
        .forms = {WordForm{kTensorOverlapWords}},
        .help = "halves of a microbatch hide each other's collectives, within each layer or across "

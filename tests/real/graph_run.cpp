@@ -229,8 +229,10 @@ void run_rank(const Program& program, const Graph& graph, const Study& study, st
         const HeldPart part = held_part(program, *loaded.at(name), plan.at());
         const Shape whole(part.whole.begin(), part.whole.end());
         const auto known = graph.constants.find(name);
+        // What is made is of all ranks of a replica, whose first sample is that of its first rank.
+        const std::int64_t own = first_row(program, *loaded.at(name), plan.at());
         const auto all = known == graph.constants.end()
-                             ? numbers_of(name, whole, first)
+                             ? numbers_of(name, whole, first - own)
                              : content_of(*known->second, whole, out.is_floating_point());
         out.copy_(part_of(tensor_of(all, whole), part));
       });

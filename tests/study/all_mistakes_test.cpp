@@ -22,7 +22,8 @@ TEST_CASE("all mistakes are said at once, in the order of the file") {
             "study.yaml:3:20: parallel.tensor: expected an integer, got 'two'",
             "study.yaml:3:25: parallel.pipline: unknown key (did you mean pipeline?); this map "
             "takes: context, d2d_buffer, data, expert, fsdp, pipeline, placement, scatter_gather, "
-            "sequence_parallel, tensor, tensor_method, tensor_overlap, virtual_stages, zero",
+            "sequence_parallel, tensor, tensor_method, tensor_modules, tensor_overlap, "
+            "virtual_stages, zero",
             "study.yaml:4:41: training.precision: unknown precision 'bf17' (did you mean bf16?); "
             "this version has fp32, tf32, fp16, bf16, fp8 and fp64"});
 }

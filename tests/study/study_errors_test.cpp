@@ -32,7 +32,7 @@ TEST_CASE("what is missing or unknown is named") {
         "--set parallel.tensr=2: parallel.tensr: unknown key (did you mean tensor?); this map "
         "takes: context, d2d_buffer, "
         "data, expert, fsdp, pipeline, placement, scatter_gather, sequence_parallel, tensor, "
-        "tensor_method, "
+        "tensor_method, tensor_modules, "
         "tensor_overlap, virtual_stages, zero");
   CHECK(with("parallel: {tensor: 1}\n") == "study.yaml:5:1: parallel: appears twice in this map");
   CHECK(with("schedule: fastest\n") ==
@@ -53,9 +53,9 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
   CHECK(set("parallel.expert=2") ==
         "--set parallel.expert=2: parallel.expert: expert parallelism is not in this version, "
         "which has tensor, pipeline, context and data parallelism; write 1");
-  CHECK(set("parallel.tensor_method=smp") ==
-        "--set parallel.tensor_method=smp: parallel.tensor_method: tensor_method 'smp' is not in "
-        "this version, which has megatron and atp");
+  CHECK(set("parallel.tensor_method=3d") ==
+        "--set parallel.tensor_method=3d: parallel.tensor_method: tensor_method '3d' is not in "
+        "this version, which has megatron, atp and smp");
   CHECK(
       set("parallel.tensor_overlap=some") ==
       "--set parallel.tensor_overlap=some: parallel.tensor_overlap: unknown tensor_overlap 'some'; "

@@ -87,6 +87,58 @@ TEST_CASE("a chosen mesh is written, and reads back") {
              Catch::Contains("name: atp  # --set parallel.tensor_method=atp"));
 }
 
+TEST_CASE("method smp is written with its settings, and reads back") {
+  const Study smp = read(study(4, "smp"));
+  CHECK(smp.parallel.smp.optimize == SmpConfig::Optimize::kMemory);
+  CHECK(smp.parallel.batch_ranks() == 4);
+  CHECK(smp.num_microbatches() == 2);  // 32 / (1 x 4 replicas x 4)
+  const Study again =
+      read(resolved_study_text(read(study(4, "{name: smp, optimize: speed, prescaled_batch: true}"),
+                                    {"parallel.tensor_modules=['*.mlp', lm_head]"})));
+  CHECK(again.parallel.tensor_method == "smp");
+  CHECK(again.parallel.smp == SmpConfig{SmpConfig::Optimize::kSpeed, true});
+  CHECK(again.parallel.batch_ranks() == 1);
+  CHECK(again.num_microbatches() == 8);
+  CHECK(again.parallel.tensor_modules == std::vector<std::string>{"*.mlp", "lm_head"});
+}
+
+TEST_CASE("what does not go with method smp is said at its place") {
+  const auto error = [](const std::string& method, const std::vector<std::string>& sets = {}) {
+    return error_of(study(4, method), sets);
+  };
+  CHECK_THAT(error("smp", {"training.global_batch=24"}),
+             Catch::Contains("training.global_batch: 24 is not a multiple of data(4) * tensor(4) * "
+                             "microbatch(1) = 16; 16 and 32 are"));
+  CHECK_THAT(error("smp", {"parallel.sequence_parallel=true"}),
+             Catch::Contains("parallel.sequence_parallel: method smp splits samples and features, "
+                             "not the sequence; write false"));
+  CHECK_THAT(error("smp", {"parallel.context=2"}),
+             Catch::Contains("parallel.context: does not go with method smp in this version"));
+  CHECK_THAT(error("smp", {"parallel.tensor_overlap=block"}),
+             Catch::Contains("parallel.tensor_overlap: halves of a microbatch would lie on some of "
+                             "the ranks"));
+  CHECK_THAT(error("smp", {"parallel.tensor={tp0: 2, tp1: 2}"}),
+             Catch::Contains("parallel.tensor: method smp has one axis; write 4"));
+  CHECK_THAT(error("smp", {"sharding={'*.mlp.fc1': {weight: [tp, R]}}"}),
+             Catch::Contains("sharding: does not go with method smp in this version"));
+  CHECK_THAT(error("smp", {"model={family: swin, layers: 8, hidden: 64, heads: 16, image_size: "
+                           "224}"}),
+             Catch::Contains("parallel.tensor_method: method smp distributes modules of families "
+                             "gpt, bert, llama, t5, vit and ncf in this version, not of swin"));
+  CHECK_THAT(error("smp", {"model.hidden=66", "model.head_dim=4"}),
+             Catch::Contains("parallel.tensor: 4 ranks do not divide model.hidden 66, which method "
+                             "smp splits between ops; write {name: smp, optimize: speed}"));
+  CHECK(error("{name: smp, optimize: speed}", {"model.hidden=66", "model.head_dim=4"}) ==
+        "no error");
+  CHECK_THAT(error("{name: smp, optimize: best}"), Catch::Contains("unknown optimize 'best'"));
+  CHECK_THAT(error("{name: atp, mesh: [2, 2], optimize: speed}"),
+             Catch::Contains("parallel.tensor_method.optimize: method atp has one way to split; "
+                             "leave it out, or write name: smp"));
+  CHECK_THAT(error("{name: atp, mesh: [2, 2]}", {"parallel.tensor_modules=['*.mlp']"}),
+             Catch::Contains("parallel.tensor_modules: method atp splits every layer; leave it "
+                             "out, or write megatron"));
+}
+
 TEST_CASE("what does not go with method atp is said at its place") {
   const auto error = [](int tensor, const std::string& method,
                         const std::vector<std::string>& sets = {}) {

@@ -1,0 +1,30 @@
+#include "study/split_modules.h"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/base/user_text.h"
+#include "engine/passes/given_modules.h"
+#include "engine/passes/plan_method.h"
+#include "study/study_origin.h"
+
+namespace trainyard {
+
+void check_split_modules(const Study& study, const Graph& model) {
+  const ParallelConfig& parallel = study.parallel;
+  if (parallel.tensor_modules.empty()) return;
+  const GivenModules modules(model);
+  for (const std::string& pattern : parallel.tensor_modules) {
+    // "*" matches the model as well.
+    if (!modules.matched(pattern).empty()) continue;
+    fail_at(study, "parallel.tensor_modules",
+            quoted(pattern) + " matches no module; there are " + join_words(modules.some_paths()));
+  }
+  const auto planned = plan_method(model, method_plan(parallel));
+  const auto* reason = std::get_if<Infeasible>(&planned);
+  if (reason != nullptr && reason->key == "parallel.tensor_modules")
+    fail_at(study, reason->key, reason->reason);
+}
+
+}  // namespace trainyard
