@@ -84,6 +84,28 @@ MeasuredMesh read_measured(const YamlNode& measured, const std::string& mesh) {
   return out;
 }
 
+/// `{"*.mlp.fc1": {dim: 0, collective: none}}`
+void read_split_table(const YamlNode& table, Section& section, std::vector<SplitRule>& rules) {
+  for (const std::string& modules : table.keys()) {
+    SplitRule& rule = rules.emplace_back();
+    rule.modules = modules;
+    const YamlNode node = table.at(modules);
+    for (const std::string& key : node.keys()) {
+      if (key != "dim" && key != "collective")
+        throw ConfigError(node.key_pos(key), node.key_path() + "." + printable(key),
+                          "unknown key; an entry takes dim and collective");
+    }
+    rule.dim = static_cast<int>(node.at("dim").as_integer(0, 1));
+    rule.collective = static_cast<SplitRule::Collective>(
+        read_word(node.at("collective"), "collective", kSplitCollectiveWords));
+    section.study().origins[node.key_path()] = origin_of(node);
+  }
+  if (rules.empty())
+    table.fail(
+        "expected entries such as {\"*.mlp.fc1\": {dim: 0, collective: none}}; leave it out "
+        "for the families'");
+}
+
 /// Which method has each key of its map, and what to do without it.
 struct MethodKey {
   std::string_view key, method, problem;
@@ -91,6 +113,7 @@ struct MethodKey {
 constexpr MethodKey kMethodKeys[] = {
     {"mesh", "atp", " has one axis"},
     {"measured", "atp", " has one axis"},
+    {"table", "auto", " has rules of its own"},
     {"optimize", "smp", " has one way to split"},
     {"prescaled_batch", "smp", " gives the ranks of a tensor group the same samples"}};
 
@@ -123,6 +146,9 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
       config.measured_meshes.push_back(read_measured(measured, mesh));
     if (config.measured_meshes.empty())
       measured.fail("expected meshes, such as {2x4: [1.2, 4.95]}; leave it out for the cluster's");
+  });
+  section.read_given("table", [&](const YamlNode& table) {
+    read_split_table(table, section, config.split_table);
   });
   section.read_given("optimize", [&](const YamlNode& optimize) {
     config.smp.optimize =

@@ -13,7 +13,7 @@ namespace trainyard {
 
 void check_split_modules(const Study& study, const Graph& model) {
   const ParallelConfig& parallel = study.parallel;
-  if (parallel.tensor_modules.empty()) return;
+  if (parallel.tensor_modules.empty() && parallel.split_table.empty()) return;
   const GivenModules modules(model);
   for (const std::string& pattern : parallel.tensor_modules) {
     // "*" matches the model as well.
@@ -23,7 +23,8 @@ void check_split_modules(const Study& study, const Graph& model) {
   }
   const auto planned = plan_method(model, method_plan(parallel));
   const auto* reason = std::get_if<Infeasible>(&planned);
-  if (reason != nullptr && reason->key == "parallel.tensor_modules")
+  if (reason != nullptr && (reason->key.starts_with("parallel.tensor_method.table") ||
+                            reason->key == "parallel.tensor_modules"))
     fail_at(study, reason->key, reason->reason);
 }
 

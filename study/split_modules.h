@@ -1,4 +1,5 @@
-// Whether the modules that parallel.tensor_modules names are those of the model.
+// Whether the modules that parallel.tensor_modules and a table of method auto name are those of the
+// model.
 #pragma once
 
 #include "engine/graph/graph.h"

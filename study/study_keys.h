@@ -31,6 +31,7 @@ const KeyTable& rank_group_keys();
 
 const KeyTable& parallel_keys();
 const KeyTable& tensor_method_keys();
+const KeyTable& split_rule_keys();
 const KeyTable& zero_keys();
 const KeyTable& context_keys();
 

@@ -64,7 +64,10 @@ inline constexpr IndexedArray<PartitionConfig::Shards, std::string_view, 3> kSha
     "farthest", "nearest", "layer"};
 inline constexpr IndexedArray<PartitionConfig::Between, std::string_view, 2> kBetweenWords = {
     "layers", "ops"};
-inline constexpr std::array<std::string_view, 3> kTensorMethodWords = {"megatron", "atp", "smp"};
+inline constexpr std::array<std::string_view, 4> kTensorMethodWords = {"megatron", "atp", "auto",
+                                                                       "smp"};
+inline constexpr IndexedArray<SplitRule::Collective, std::string_view, 3> kSplitCollectiveWords = {
+    "none", "all_reduce", "all_gather"};
 inline constexpr IndexedArray<SmpConfig::Optimize, std::string_view, 2> kOptimizeWords = {"memory",
                                                                                           "speed"};
 inline constexpr std::array<std::string_view, 1> kChosenWords = {"auto"};

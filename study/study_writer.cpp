@@ -51,12 +51,22 @@ void write_tensor(ResolvedText& out, const ParallelConfig& parallel) {
 /// A word, or with its settings: measured bandwidths have had their use when the mesh was chosen.
 void write_tensor_method(ResolvedText& out, const ParallelConfig& parallel) {
   const bool is_smp = parallel.tensor_method == "smp";
-  if (parallel.tensor_mesh.empty() && !is_smp)
+  if (parallel.tensor_mesh.empty() && parallel.split_table.empty() && !is_smp)
     return out.text("tensor_method", parallel.tensor_method);
   out.open("tensor_method");
   out.text("name", parallel.tensor_method);
   if (!parallel.tensor_mesh.empty())
     out.line("mesh", format("[%d, %d]", parallel.tensor_mesh[0], parallel.tensor_mesh[1]));
+  if (!parallel.split_table.empty()) {
+    out.open("table");
+    for (const SplitRule& rule : parallel.split_table) {
+      out.open(rule.modules);
+      out.integer("dim", rule.dim);
+      out.text("collective", kSplitCollectiveWords[rule.collective]);
+      out.close();
+    }
+    out.close();
+  }
   if (is_smp) {
     out.text("optimize", kOptimizeWords[parallel.smp.optimize]);
     out.flag("prescaled_batch", parallel.smp.prescaled_batch);

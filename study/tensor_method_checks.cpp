@@ -76,6 +76,17 @@ void check_atp(const Study& study) {
              text(parallel.tensor) + ", 1]}, or another one");
 }
 
+void check_auto(const Study& study) {
+  const Family family = study.model.family;
+  refuse(study,
+         !is_one_of(family, {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5, Family::kVit,
+                             Family::kSwin, Family::kClip}),
+         kMethodKey,
+         "method auto has a table for families gpt, bert, llama, t5, vit, swin and clip in this "
+         "version, not for " +
+             std::string(to_string(family)) + "; write megatron");
+}
+
 void check_smp(const Study& study) {
   const ParallelConfig& parallel = study.parallel;
   const Family family = study.model.family;
@@ -146,6 +157,7 @@ AtpLayers atp_layers(const ModelConfig& model) {
 
 void check_tensor_method(Study& study) {
   const std::string& method = study.parallel.tensor_method;
+  if (method == "auto") return check_auto(study);
   if (method == "smp") return check_smp(study);
   if (method != "atp") return;
   check_mesh_ranks(study);

@@ -17,8 +17,9 @@ constexpr int kSequenceDim = 1;  // of [B, S, D]
 
 class MegatronRules {
  public:
-  explicit MegatronRules(const MegatronPlan& plan)
+  MegatronRules(const MegatronPlan& plan, const std::function<bool(TensorId)>& gathers)
       : plan_(plan),
+        gathers_(gathers),
         degree_(group_size(plan.mesh, plan.tensor)),
         sequence_(plan.sequence_parallel && degree_ > 1),
         context_ranks_(group_size(plan.mesh, plan.context)),
@@ -45,7 +46,9 @@ class MegatronRules {
   /// Summands of tensor parallelism are added up at once, or scattered over the sequence.
   TensorSpec stored(const PlannedOps& planned, const Op& op, std::size_t result,
                     MadeSpec made) const {
-    const Tensor& t = planned.tensor(op.outputs.begin()[result]);
+    const TensorId id = op.outputs.begin()[result];
+    const Tensor& t = planned.tensor(id);
+    if (gathers_(id) && degree_ > 1) made.spec.dims.back() = DimSplit{};
     if (made.summed != 0 && sequence_ && t.needs_gradient)
       made.spec.dims[kSequenceDim] =
           split_sequence(tokens_over(plan_.tensor), t.shape[kSequenceDim]);
@@ -70,7 +73,9 @@ class MegatronRules {
       if (split == SplitHint::kRow) return index_named(space, "i");
     }
     if (op.kind == OpKind::kEmbedding) {
-      if (planned.hint(op.inputs[1]) == SplitHint::kVocabulary) return index_named(space, "v");
+      const SplitHint split = planned.hint(op.inputs[1]);
+      if (split == SplitHint::kVocabulary) return index_named(space, "v");
+      if (split == SplitHint::kRow) return index_named(space, "h");
       // Look up only the own positions: the token ids are sliced, not the rows. A class token, of
       // which a sequence has one, is every rank's.
       const Shape& rows = planned.tensor(op.outputs[0]).shape;
@@ -117,6 +122,7 @@ class MegatronRules {
   }
 
   const MegatronPlan& plan_;
+  const std::function<bool(TensorId)>& gathers_;
   std::int64_t degree_;
   bool sequence_;
   std::int64_t context_ranks_;
@@ -139,6 +145,11 @@ MegatronPlan megatron_plan(const ParallelConfig& parallel) {
 }
 
 std::variant<PlannedGraph, Infeasible> plan_megatron(Graph graph, const MegatronPlan& plan) {
+  return plan_megatron(std::move(graph), plan, [](TensorId) { return false; });
+}
+
+std::variant<PlannedGraph, Infeasible> plan_megatron(Graph graph, const MegatronPlan& plan,
+                                                     const std::function<bool(TensorId)>& gathers) {
   if (!plan.modules.empty() && !plan.tensor.empty()) {
     auto chosen = with_chosen_split(std::move(graph), plan.modules);
     if (auto* reason = std::get_if<Infeasible>(&chosen)) return std::move(*reason);
@@ -151,9 +162,9 @@ std::variant<PlannedGraph, Infeasible> plan_megatron(Graph graph, const Megatron
   sharding.mesh = plan.mesh;
   sharding.late = set_of(plan.data);
   if (context.balance == ContextConfig::Balance::kZigZag) sharding.zig_zag = set_of(plan.context);
-  const MegatronRules rules(plan);
+  const MegatronRules rules(plan, gathers);
   return plan_ops(std::move(graph), std::move(sharding),
-                  {plan.data, plan.tensor, false, [](TensorId) { return 0; },
+                  {plan.data, plan.tensor, false, [&](TensorId id) { return gathers(id) ? 1 : 0; },
                    [&](const PlannedOps& planned, const Op& op, const IndexSpace& space) {
                      return rules.splits(planned, op, space);
                    },

@@ -18,6 +18,7 @@
 //   ulysses     all-to-alls split heads instead (Jacobs et al. 2023, arXiv:2309.14509)
 #pragma once
 
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -42,5 +43,9 @@ MegatronPlan megatron_plan(const ParallelConfig& parallel);
 /// Infeasible where a dimension does not divide (the study's checks catch the usual ones first, at
 /// the line that says them).
 std::variant<PlannedGraph, Infeasible> plan_megatron(Graph graph, const MegatronPlan& plan);
+
+/// The same, where outputs for which `gathers` is true are gathered as soon as they are made.
+std::variant<PlannedGraph, Infeasible> plan_megatron(Graph graph, const MegatronPlan& plan,
+                                                     const std::function<bool(TensorId)>& gathers);
 
 }  // namespace trainyard

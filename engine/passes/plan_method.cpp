@@ -1,5 +1,6 @@
 #include "engine/passes/plan_method.h"
 
+#include <type_traits>
 #include <utility>
 
 #include "engine/passes/plan_mesh.h"
@@ -9,6 +10,7 @@ namespace trainyard {
 MethodPlan method_plan(const ParallelConfig& parallel) {
   const MegatronPlan megatron = megatron_plan(parallel);
   if (megatron.tensor.empty()) return megatron;
+  if (parallel.tensor_method == "auto") return AutoPlan{megatron, parallel.split_table};
   if (parallel.tensor_method == "smp")
     return SmpPlan{megatron.mesh, megatron.data, megatron.tensor, parallel.smp,
                    parallel.tensor_modules};
@@ -21,12 +23,20 @@ MethodPlan method_plan(const ParallelConfig& parallel) {
 
 std::variant<PlannedGraph, Infeasible> plan_method(Graph graph, const MethodPlan& plan) {
   if (const auto* atp = std::get_if<AtpPlan>(&plan)) return plan_atp(std::move(graph), *atp);
+  if (const auto* table = std::get_if<AutoPlan>(&plan)) return plan_auto(std::move(graph), *table);
   if (const auto* smp = std::get_if<SmpPlan>(&plan)) return plan_smp(std::move(graph), *smp);
   return plan_megatron(std::move(graph), std::get<MegatronPlan>(plan));
 }
 
 MethodAxes axes_of(const MethodPlan& plan) {
-  return std::visit([](const auto& of) { return MethodAxes{of.mesh, of.data}; }, plan);
+  return std::visit(
+      [](const auto& of) {
+        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(of)>, AutoPlan>)
+          return MethodAxes{of.megatron.mesh, of.megatron.data};
+        else
+          return MethodAxes{of.mesh, of.data};
+      },
+      plan);
 }
 
 }  // namespace trainyard

@@ -71,6 +71,18 @@ struct MeasuredMesh {
   friend bool operator==(const MeasuredMesh&, const MeasuredMesh&) = default;
 };
 
+/// How method auto splits the weights of some modules, and what its collective makes of the result.
+struct SplitRule {
+  std::string modules;  // a pattern: * stands for any characters
+  int dim = 0;          // of the weight: 0 outputs of a product, rows of a table; 1 the other one
+  enum class Collective : std::uint8_t {
+    kNone,       // what it makes stays split
+    kAllReduce,  // summands are added up
+    kAllGather   // pieces are gathered
+  } collective = Collective::kNone;
+  friend bool operator==(const SplitRule&, const SplitRule&) = default;
+};
+
 /// Method smp: SageMaker's, whose tensor ranks have samples of their own.
 struct SmpConfig {
   enum class Optimize : std::uint8_t {
@@ -99,6 +111,7 @@ struct ParallelConfig {
   /// Method atp's d1 x d2, the ranks of its two axes. Empty: not chosen yet, or another method.
   std::vector<int> tensor_mesh;
   std::vector<MeasuredMesh> measured_meshes;  // of method atp, by which the mesh is chosen
+  std::vector<SplitRule> split_table;         // of method auto, before its own
   SmpConfig smp;                              // of method smp
   std::vector<std::string> tensor_modules;    // patterns of those that are split; empty: all
   std::string tensor_overlap = "none";

@@ -41,6 +41,15 @@ const KeyTable& context_keys() {
   return keys;
 }
 
+const KeyTable& split_rule_keys() {
+  static const KeyTable keys = {
+      {"dim", {IntegerForm{0, 1}}, "of the weight: 0 outputs or rows of a table, 1 the other one"},
+      {.name = "collective",
+       .forms = {WordForm{kSplitCollectiveWords, {}, "collective"}},
+       .help = "behind it: summands are added up, pieces are gathered, or outputs stay split"}};
+  return keys;
+}
+
 const KeyTable& tensor_method_keys() {
   static const KeyTable keys = {
       {.name = "name",
@@ -59,6 +68,14 @@ const KeyTable& tensor_method_keys() {
            "axis of one rank; auto chooses among these",
        .fallback = "what the cluster's links say",
        .matters = "atp"},
+      {.name = "table",
+       .forms = {EntriesForm{"modules", "^.+$", MapForm{split_rule_keys, "", {"dim", "collective"}},
+                             "split_table"}},
+       .help =
+           "{\"*.mlp.fc1\": {dim: 0, collective: none}}: how products and tables of modules are "
+           "split, before the entries that the models' families have",
+       .fallback = "the families'",
+       .matters = "auto"},
       {.name = "optimize",
        .forms = {WordForm{kOptimizeWords, {}, "optimize"}},
        .help = "memory: features are split between ops, too; speed: as Megatron-LM splits layers",
@@ -187,8 +204,9 @@ const KeyTable& parallel_keys() {
       {.name = "tensor_method",
        .forms = {WordForm{kTensorMethodWords, kPlannedTensorMethods},
                  MapForm{tensor_method_keys, "how layers are split", {"name"}}},
-       .help = "how layers are split: as Megatron-LM splits them, on a mesh of two axes, or over "
-               "ranks with samples of their own",
+       .help =
+           "how layers are split: as Megatron-LM splits them, on a mesh of two axes, by a table, "
+           "or over ranks with samples of their own",
        .field = of_parallel<&P::tensor_method>()},
       {.name = "tensor_modules",
        .forms = {ListForm{TextForm{}}},

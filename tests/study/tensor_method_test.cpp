@@ -87,7 +87,7 @@ TEST_CASE("a chosen mesh is written, and reads back") {
              Catch::Contains("name: atp  # --set parallel.tensor_method=atp"));
 }
 
-TEST_CASE("method smp is written with its settings, and reads back") {
+TEST_CASE("method smp and a table are written with their settings, and read back") {
   const Study smp = read(study(4, "smp"));
   CHECK(smp.parallel.smp.optimize == SmpConfig::Optimize::kMemory);
   CHECK(smp.parallel.batch_ranks() == 4);
@@ -100,9 +100,16 @@ TEST_CASE("method smp is written with its settings, and reads back") {
   CHECK(again.parallel.batch_ranks() == 1);
   CHECK(again.num_microbatches() == 8);
   CHECK(again.parallel.tensor_modules == std::vector<std::string>{"*.mlp", "lm_head"});
+  const Study table = read(resolved_study_text(read(
+      study(4,
+            "{name: auto, table: {'*.mlp.fc1': {dim: 0, collective: all_gather}, '*.fc2': {dim: 1, "
+            "collective: all_reduce}}}"))));
+  CHECK(table.parallel.split_table ==
+        std::vector<SplitRule>{{"*.mlp.fc1", 0, SplitRule::Collective::kAllGather},
+                               {"*.fc2", 1, SplitRule::Collective::kAllReduce}});
 }
 
-TEST_CASE("what does not go with method smp is said at its place") {
+TEST_CASE("what does not go with methods auto and smp is said at its place") {
   const auto error = [](const std::string& method, const std::vector<std::string>& sets = {}) {
     return error_of(study(4, method), sets);
   };
@@ -137,6 +144,11 @@ TEST_CASE("what does not go with method smp is said at its place") {
   CHECK_THAT(error("{name: atp, mesh: [2, 2]}", {"parallel.tensor_modules=['*.mlp']"}),
              Catch::Contains("parallel.tensor_modules: method atp splits every layer; leave it "
                              "out, or write megatron"));
+  CHECK_THAT(error("auto", {"model={family: mamba2, layers: 2, hidden: 64, vocab: 64, seq_len: 32, "
+                            "chunk_size: 32}"}),
+             Catch::Contains("parallel.tensor"));
+  CHECK_THAT(error("{name: auto, table: {}}"),
+             Catch::Contains("parallel.tensor_method.table: expected entries such as"));
 }
 
 TEST_CASE("what does not go with method atp is said at its place") {

@@ -1,4 +1,4 @@
-// Method smp and chosen modules train as one device does.
+// Methods auto and smp, and chosen modules, train as one device does.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -42,6 +42,19 @@ TEST_CASE("chosen modules train as one device does") {
                    kFp64);
       }
     }
+  }
+}
+
+TEST_CASE("tables of method auto train as one device does") {
+  const std::string gathers =
+      "{name: auto, table: {'*.mlp.fc1': {dim: 0, collective: all_gather}, '*.mlp.fc2': {dim: 0, "
+      "collective: all_gather}}}";
+  const std::string features =
+      "{name: auto, table: {embedding.positions: {dim: 1, collective: all_gather}}}";
+  const LoopbackRun one = run_loopback(study("gpt"), {}, {.steps = 2});
+  for (const std::string& method : {std::string("auto"), gathers, features}) {
+    CAPTURE(method);
+    check_same(one, run_loopback(study("gpt"), on_ranks(4, method), {.steps = 2}), kFp64);
   }
 }
 
