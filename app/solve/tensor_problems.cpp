@@ -35,7 +35,17 @@ const std::vector<SolveProblem>& tensor_problems() {
        "problem: atp-mesh\n"
        "matrix: [{units: 4, group: 25, between: 25}, {units: 4, group: 600, between: 200}]\n"
        "layers: 1\nbatch: 4\nsequence: 2048\nhidden: 4096\n",
-       solve_atp_mesh}};
+       solve_atp_mesh},
+      {"tensor-plan", "tensor_plan",
+       "which modules of a model tensor parallelism splits, how, and why not the others",
+       "study  a study's file, or a study as a map, with its parallel.tensor, tensor_method and "
+       "tensor_modules;\n"
+       "       set: [path=value, ...], as after --set\n",
+       "problem: tensor-plan\nstudy: {model: {family: gpt, layers: 1, hidden: 32, heads: 8, vocab: "
+       "64, seq_len: 8}, cluster: dgx-a100-80g,\n        parallel: {tensor: 4, data: 1, "
+       "tensor_method: smp, tensor_modules: [\"*.mlp\", lm_head]},\n        training: "
+       "{global_batch: 4}}\n",
+       solve_tensor_plan}};
   return kProblems;
 }
 

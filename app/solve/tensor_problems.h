@@ -10,8 +10,9 @@ namespace trainyard {
 
 const std::vector<SolveProblem>& tensor_problems();
 
-// Solvers, of solve_atp.cpp.
+// Solvers, of solve_atp.cpp and solve_tensor_plan.cpp.
 nlohmann::ordered_json solve_hierarchical_matrix(const YamlNode& problem);
 nlohmann::ordered_json solve_atp_mesh(const YamlNode& problem);
+nlohmann::ordered_json solve_tensor_plan(const YamlNode& problem);
 
 }  // namespace trainyard

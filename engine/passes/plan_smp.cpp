@@ -256,7 +256,10 @@ std::variant<PlannedGraph, Infeasible> plan_smp(Graph graph, const SmpPlan& plan
   const bool any = std::any_of(modules.modules.begin(), modules.modules.end(),
                                [](const SmpModule& module) { return module.broken == 0; });
   if (!any) {
-    return Infeasible{"method smp distributes no module that is chosen", "parallel.tensor_modules"};
+    return Infeasible{
+        "method smp distributes no module that is chosen; `solve` says of each why "
+        "not (problem tensor-plan)",
+        "parallel.tensor_modules"};
   }
   EntryViews views(std::move(graph), modules, plan.config.optimize == SmpConfig::Optimize::kMemory);
   views.run();

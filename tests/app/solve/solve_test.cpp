@@ -162,12 +162,13 @@ TEST_CASE("modules are grouped within their stage") {
 }
 
 TEST_CASE("what is wrong with a problem is said at its place") {
-  CHECK(problem_of("{problem: zigzag}") ==
-        "p.yaml:1:11: problem: no problem is called 'zigzag'; this version has schedule, lower, "
-        "subpipelined-tp, d-hondt, segment, batch-split, stage-recompute, checkpoint-groups, "
-        "reshard, op-strategies, propagate, smp-partition, rannc-stages, rannc-blocks, rannc, "
-        "graph-shard, autopipe, placement, hierarchical-matrix, atp-mesh, device-mesh, linearise, "
-        "recompute-chain, memory-profile, strategy and plan-joint");
+  CHECK(
+      problem_of("{problem: zigzag}") ==
+      "p.yaml:1:11: problem: no problem is called 'zigzag'; this version has schedule, lower, "
+      "subpipelined-tp, d-hondt, segment, batch-split, stage-recompute, checkpoint-groups, "
+      "reshard, op-strategies, propagate, smp-partition, rannc-stages, rannc-blocks, rannc, "
+      "graph-shard, autopipe, placement, hierarchical-matrix, atp-mesh, tensor-plan, device-mesh, "
+      "linearise, recompute-chain, memory-profile, strategy and plan-joint");
   CHECK(problem_of("{ranks: 2}") == "p.yaml:1:1: missing required key 'problem'");
   CHECK(problem_of("{problem: d-hondt, devices: 2, costs: [1, -1]}") ==
         "p.yaml:1:43: costs[1]: expected at least 0, got -1");
