@@ -17,12 +17,14 @@ namespace {
 struct Method {
   std::string name;
   std::vector<int> mesh;
-  std::string value;  // of parallel.tensor_method
+  std::string value;  // of parallel.tensor_method; empty: the study's own
 };
 
-/// On N x 1 ranks atp is megatron.
-std::vector<Method> methods_for(int ranks) {
+/// On N x 1 ranks atp is megatron, and so is auto without a table of the study's own.
+std::vector<Method> methods_for(const ParallelConfig& parallel) {
+  const int ranks = parallel.tensor;
   std::vector<Method> out = {{"megatron", {}, "megatron"}};
+  if (!parallel.split_table.empty()) out.push_back({"auto", {}, ""});
   for (int d2 = 2; d2 <= ranks; ++d2) {
     if (ranks % d2 != 0) continue;
     const int d1 = ranks / d2;
@@ -30,12 +32,18 @@ std::vector<Method> methods_for(int ranks) {
                    {d1, d2},
                    "{name: atp, mesh: [" + std::to_string(d1) + ", " + std::to_string(d2) + "]}"});
   }
+  if (ranks == 1) return out;
+  const std::string batch = parallel.smp.prescaled_batch ? "true" : "false";
+  for (const std::string mode : {"memory", "speed"}) {
+    out.push_back(
+        {"smp " + mode, {}, "{name: smp, optimize: " + mode + ", prescaled_batch: " + batch + "}"});
+  }
   return out;
 }
 
 Prepared prepare_with(const StudyOptions& options, const Method& method) {
   std::vector<std::string> sets = options.sets;
-  sets.push_back("parallel.tensor_method=" + method.value);
+  if (!method.value.empty()) sets.push_back("parallel.tensor_method=" + method.value);
   return prepare(options.study, sets, options.fidelity);
 }
 
@@ -73,7 +81,7 @@ int run_compare_methods(const StudyOptions& options) {
   const Prepared as_it_stands = prepare(options.study, options.sets, options.fidelity);
   print_warnings(as_it_stands.study.warnings);
   std::vector<MethodRow> rows;
-  for (const Method& method : methods_for(as_it_stands.study.parallel.tensor))
+  for (const Method& method : methods_for(as_it_stands.study.parallel))
     rows.push_back(simulate_method(options, method));
   std::string json = method_table_json(options.study, rows);
   if (folder) {

@@ -1,4 +1,5 @@
-// simulate --compare-tensor-methods: what is said where no method can run.
+// simulate --compare-tensor-methods: which methods it simulates, and what is said where none can
+// run.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -6,6 +7,28 @@
 #include "tests/support/scratch_folder.h"
 
 namespace trainyard {
+
+TEST_CASE("every method is simulated on as many ranks, with the same global batch") {
+  const ScratchFolder folder;
+  write_text(folder / "study.yaml",
+             "model: {family: gpt, layers: 2, hidden: 64, heads: 8, vocab: 64, seq_len: 32}\n"
+             "cluster: {preset: dgx-a100-80g, nodes: 1}\n"
+             "parallel: {tensor: 4, data: 2, tensor_method: {name: auto, table: {'*.mlp.*': {dim: "
+             "0, collective: all_gather}}}}\n"
+             "training: {global_batch: 8, microbatch: 1}\n");
+  ChildProcess process(
+      folder, {TRAINYARD, "simulate", folder / "study.yaml", "--compare-tensor-methods", "--json"},
+      folder / "answer.json");
+  CHECK(process.end() == 0);
+  const auto answer = nlohmann::json::parse(read_text(folder / "answer.json"));
+  std::vector<std::string> names;
+  for (const auto& method : answer["methods"]) {
+    names.push_back(method["method"]);
+    CHECK((!method.contains("refused") || method["refused"].is_null()));
+  }
+  CHECK(names ==
+        std::vector<std::string>{"megatron", "auto", "atp", "atp", "smp memory", "smp speed"});
+}
 
 TEST_CASE("where no method can run, each says why, behind the key that is to blame") {
   const ScratchFolder folder;
@@ -22,11 +45,11 @@ TEST_CASE("where no method can run, each says why, behind the key that is to bla
     words.insert(words.end(), more.begin(), more.end());
     ChildProcess process(folder, words, folder / "answer.json");
     CHECK(process.end() == 4);
-    CHECK_THAT(process.err(), Catch::Contains("none of the 3 methods can run"));
+    CHECK_THAT(process.err(), Catch::Contains("none of the 5 methods can run"));
     return read_text(folder / "answer.json");
   };
   const auto plain = nlohmann::json::parse(compare({}));
-  REQUIRE(plain["methods"].size() == 3);
+  REQUIRE(plain["methods"].size() == 5);
   for (const auto& method : plain["methods"]) {
     CHECK_THAT(method["refused"].get<std::string>(),
                Catch::StartsWith("cluster.host.capacity: what is offloaded needs"));
