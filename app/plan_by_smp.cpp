@@ -14,6 +14,7 @@
 #include "engine/partition/module_walk.h"
 #include "engine/partition/tree_partition.h"
 #include "engine/passes/one_stage_graph.h"
+#include "engine/planner/op_profile.h"
 #include "study/study_origin.h"
 
 namespace trainyard {
@@ -43,11 +44,14 @@ class ModulePlanner {
                                      ? request_.devices
                                      : *std::max_element(device.begin(), device.end()) + 1;
     check_devices(device, devices);
-    Numbered<std::int32_t> on = walk_modules(modules_, device, request_.partition.routing).on;
-    bool is_chain = std::ssize(on) == devices;
+    ModuleWalk walk = walk_modules(modules_, device, request_.partition.routing);
+    bool is_chain = std::ssize(walk.on) == devices;
     for (std::int64_t stage = 0; is_chain && stage < devices; ++stage)
-      is_chain = on[stage] == stage;
-    if (!is_chain) out.on = std::move(on);
+      is_chain = walk.on[stage] == stage;
+    if (!is_chain) {
+      out.work = work_of(walk);
+      out.on = std::move(walk.on);
+    }
     for (std::string& line : device_lines(modules_, traced_, device, devices, weight(), timed()))
       out.lines.push_back(std::move(line));
     return out;
@@ -63,6 +67,16 @@ class ModulePlanner {
 
   double weight() const { return request_.partition.memory_weight; }
   bool timed() const { return request_.partition.times == PartitionConfig::Times::kModel; }
+
+  /// By FLOP, so that the order of calls does not depend on the device.
+  Numbered<double> work_of(const ModuleWalk& walk) const {
+    const auto ops = profile_ops(training_, prepared_.hardware, prepared_.software);
+    Numbered<double> work(walk.on.size(), 0);
+    for (const OpId op : ops.keys()) work[walk.stage[op]] += static_cast<double>(ops[op].flop);
+    const double most = *std::max_element(work.begin(), work.end());
+    for (double& share : work) share = most > 0 ? share / most : 1;
+    return work;
+  }
 
   std::vector<std::int32_t> divided(PlannedModules& out) const {
     const ModuleNodes nodes =

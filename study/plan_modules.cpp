@@ -84,6 +84,7 @@ void plan_modules(StudyDraft& draft, const StudyResolvers& resolvers) {
     draft.partition.assign = std::move(plan.assign);
     draft.partition.fallback = plan.fallback;
     draft.partition.on = std::move(plan.on);
+    draft.partition.work = std::move(plan.work);
     draft.planned = std::move(plan.lines);
   });
   if (!planned) draft = one_device_of(draft);  // nothing more is wrong with what was not decided

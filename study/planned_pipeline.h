@@ -39,6 +39,7 @@ struct PlannedModules {
   std::vector<std::pair<std::string, std::int32_t>> assign;
   std::int32_t fallback = 0;
   Numbered<std::int32_t> on;  // [stage]: PartitionConfig::on
+  std::vector<double> work;   // [stage]: PartitionConfig::work
   std::string reason;
   std::vector<std::string> lines;
 };

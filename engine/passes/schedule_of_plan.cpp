@@ -26,6 +26,8 @@ std::variant<PipelineSchedule, Infeasible> schedule_of_plan(const Plan& plan) {
   ScheduleSettings settings;
   settings.microbatch_group = plan.schedule.microbatch_group;
   settings.on = plan.partition.on;
+  for (const double work : plan.partition.work)
+    settings.of_stage.push_back({.forward = work, .backward = 2 * work});
   return schedule_by_name(plan.schedule.method, parallel.pipeline, parallel.virtual_stages,
                           static_cast<int>(plan.num_microbatches()), false, settings);
 }

@@ -223,7 +223,8 @@ struct PartitionConfig {
   std::vector<StageCut> cuts;  // of stage 1, 2, ...; empty unless given or chosen
   Numbered<std::int32_t> on;   // pipeline rank of each stage; empty: where the schedule has it;
                                // method smp: it follows from where modules lie
-  std::vector<int> replicas;   // of each pipeline rank; empty: parallel.data of all
+  std::vector<double> work;   // of each stage of `on`, method smp: its forward's FLOP over the most
+  std::vector<int> replicas;  // of each pipeline rank; empty: parallel.data of all
   /// Left to a planner, which puts its cuts in their place.
   bool chooses_cuts() const {
     return method == "cost" || method == "parameters" || method == "autopipe" || method == "search";

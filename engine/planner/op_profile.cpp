@@ -18,13 +18,18 @@ class KernelTimes {
         software_(software) {}
 
   Seconds operator()(const Instruction& op) {
+    flop_ = 0;
     if (op.kind == OpKind::kFree || moves_data(op.kind)) return 0;
     operands(op.reads, reads_);
     operands(op.writes, writes_);
     operands(op.accumulates, accumulates_);
     const KernelWork work = kernel_work(op.kind, op.part, op.attrs, reads_, writes_, accumulates_);
+    flop_ = work.flop;
     return kernel_time(work, hardware_, software_, 1, log_);
   }
+
+  /// What the last one did.
+  Flop flop() const { return flop_; }
 
  private:
   template <typename Ids>
@@ -38,6 +43,7 @@ class KernelTimes {
   const SoftwareProfile& software_;
   SourceLog log_;
   std::vector<OperandShape> reads_, writes_, accumulates_;
+  Flop flop_ = 0;
 };
 
 /// Adds to the ops behind a tensor's producer, up to its last reader.
@@ -78,7 +84,9 @@ Indexed<OpId, OpProfile> profile_ops(const TrainingGraph& training, const Hardwa
   Indexed<OpId, OpProfile> out(graph.ops.size(), OpProfile{});
   KernelTimes time(training, hardware, software);
   for (const Instruction& op : training.forward) {
-    if (op.origin != kNoIndex) out[op.origin].forward += time(op);
+    if (op.origin == kNoIndex) continue;
+    out[op.origin].forward += time(op);
+    out[op.origin].flop += time.flop();
   }
   for (const Instruction& op : training.backward) {
     if (op.origin != kNoIndex) out[op.origin].backward += time(op);

@@ -18,6 +18,7 @@ struct OpProfile {
   double parameters = 0;    // elements on this rank, at the first op that reads them
   Bytes crossing = 0;       // forward, of values made before this op that it or a later one reads
   Bytes back_crossing = 0;  // their gradients
+  Flop flop = 0;            // of its forward, in one microbatch
 };
 
 /// The forward ops of `training`, in their order. Times are those of kernels (kernel_time());

@@ -32,9 +32,10 @@ class InOwnOrder : public ListScheduling {
 
 }  // namespace
 
-PipelineSchedule place_stages(const PipelineSchedule& each, const StageRanks& on) {
+PipelineSchedule place_stages(const PipelineSchedule& each, const StageRanks& on,
+                              Numbered<ActionDurations> of_stage) {
   check(each.num_ranks() == each.num_stages, "a rank for each stage");
-  const Numbered<ActionDurations> of_stage(each.num_stages);
+  if (of_stage.empty()) of_stage.resize(each.num_stages);
   return InOwnOrder(of_stage, each, on).run();
 }
 

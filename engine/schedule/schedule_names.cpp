@@ -98,7 +98,7 @@ MadeSchedule make_plain(const char* name, const Size& size, const Settings& sett
   MadeSchedule each =
       make_schedule(name, static_cast<int>(settings.on.size()), 1, size.microbatches);
   if (std::holds_alternative<Infeasible>(each)) return each;
-  return place_stages(std::get<PipelineSchedule>(each), settings.on);
+  return place_stages(std::get<PipelineSchedule>(each), settings.on, settings.of_stage);
 }
 
 MadeSchedule make_zero_bubble(const Size& size, const Settings& settings, int memory_limit) {
