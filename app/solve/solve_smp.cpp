@@ -4,13 +4,18 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "app/module_lines.h"
+#include "app/solve/model_study.h"
 #include "app/solve/named_nodes.h"
 #include "app/solve/problem_keys.h"
 #include "app/solve/solve.h"
+#include "engine/base/match_pattern.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 #include "engine/partition/tree_partition.h"
-#include "engine/passes/given_modules.h"
+#include "engine/passes/one_stage_graph.h"
+#include "study/study_section.h"
+#include "study/study_words.h"
 
 namespace trainyard {
 
@@ -256,6 +261,23 @@ TreePartition assigned_partition(const YamlNode& problem, const NamedNodes& name
   return out;
 }
 
+/// The modules of a study's model, traced by its cost model as partition smp traces them.
+WrittenModules modules_of_study(const YamlNode& problem, const Prepared& prepared) {
+  const YamlNode where = problem.at("study");
+  const auto made = one_stage_graph(prepared.model, prepared.study, prepared.software);
+  if (const auto* reason = std::get_if<Infeasible>(&made)) where.fail(reason->reason);
+  const auto& training = std::get<TrainingGraph>(made);
+  const ModelModules modules = model_modules(training.graph);
+  WrittenModules out;
+  for (const std::string& path : modules.path) out.names.add(path.empty() ? "model" : path, where);
+  out.modules = trace_modules(modules, training, prepared.hardware, prepared.software);
+  out.same = modules.same;
+  out.timed = true;
+  if (const auto times = given(problem, "times"))
+    out.timed = read_word(*times, "times", kModuleTimeWords) == 0;
+  return out;
+}
+
 }  // namespace
 
 Json solve_smp_partition(const YamlNode& problem) {
@@ -263,7 +285,14 @@ Json solve_smp_partition(const YamlNode& problem) {
   ModuleTree tree;
   std::vector<std::size_t> node_of;
   const double weight = read_memory_weight(problem);
-  if (const auto list = given(problem, "modules")) {
+  if (const auto study = read_model_study(problem)) {
+    WrittenModules traced = modules_of_study(problem, *study);
+    ModuleNodes nodes =
+        module_nodes(traced.modules, traced.same, weight, traced.timed, FiguresOf::kModule);
+    names = std::move(traced.names);
+    tree = std::move(nodes.tree);
+    node_of = std::move(nodes.node_of);
+  } else if (const auto list = given(problem, "modules")) {
     WrittenModules written = read_modules(*list);
     FiguresOf figures = FiguresOf::kModule;
     if (const auto node = given(problem, "inclusive"))

@@ -3,6 +3,7 @@
 
 #include "tests/support/golden.h"
 #include "tests/support/solve_answers.h"
+#include "tests/support/studies.h"
 
 namespace trainyard {
 
@@ -28,6 +29,27 @@ TEST_CASE("a tree by lists and costs, as the golden vectors have it") {
     ++checked;
   }
   CHECK(checked == 3);
+}
+
+TEST_CASE("the modules of a study's model lie where partition smp puts them") {
+  const std::string study =
+      "model: {family: t5, layers: 3, hidden: 32, heads: 4, vocab: 40, seq_len: 8}, cluster: "
+      "{preset: dgx-a100-80g, nodes: 1}, schedule: gpipe, training: {global_batch: 2}, ";
+  for (const std::string times : {"model", "descendants"}) {
+    const Json a =
+        answer("{problem: smp-partition, devices: 4, memory_weight: 0.3, times: " + times +
+               ", study: {" + study + "parallel: {data: 1}}}");
+    const Study placed =
+        prepare_text("{" + study + "parallel: {data: 1, pipeline: 4}, partition: {method: smp, " +
+                     "memory_weight: 0.3, times: " + times + "}}")
+            .study;
+    REQUIRE(placed.partition.assign.size() >= 3);  // those beside the first device
+    CHECK(a["device"]["model"] == placed.partition.fallback);
+    for (const auto& [path, device] : placed.partition.assign) {
+      CAPTURE(times, path);
+      CHECK(a["device"][path] == device);
+    }
+  }
 }
 
 TEST_CASE("a tree of nested modules: costs make costs, own costs make loads") {
