@@ -98,22 +98,11 @@ void check_modules(const Study& study) {
   const auto refuse = [&](bool wrong, const std::string& key, const std::string& problem) {
     if (wrong) fail_at(study, key, problem);
   };
-  const bool is_chain = study.partition.on.empty();
   refuse(study.parallel.tensor_overlap != "none", "parallel.tensor_overlap",
          "halves of a microbatch alternate within layers, which partition smp divides; write none");
   refuse(study.parallel.d2d_buffer > 0, "parallel.d2d_buffer",
          "is for stages one behind the other, and partition smp calls modules in between; leave "
          "one of them out");
-  if (is_chain) return;
-  using Recompute = RecomputeConfig::Method;
-  refuse(study.recompute.method == Recompute::kStageAware, "recompute",
-         "stage-aware weighs one stage per rank, and partition smp has several; write full");
-  refuse(study.schedule.post_validation, "schedule.post_validation",
-         "does not go with a rank's modules that call others in between; leave it out");
-  refuse(study.parallel.zero.stage > 1, "parallel.zero",
-         "stages 2 and 3 gather for one stage per rank, and partition smp has several; write 1");
-  refuse(study.offload.activations, "offload.activations",
-         "does not go with modules that call others in between; leave one of them out");
 }
 
 }  // namespace

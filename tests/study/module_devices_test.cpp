@@ -126,7 +126,6 @@ TEST_CASE("what does not go with modules on devices is refused where it is said"
         "them where they lie");
   CHECK(fault(study_with(kTwo, "{d2d_buffer: 1 MiB}")).find("parallel.d2d_buffer") !=
         std::string::npos);
-  CHECK(fault(study_with(kTwo, "{zero: 2}")).find("parallel.zero") != std::string::npos);
   CHECK(fault(study_with("{method: smp, memory_weight: 2}"))
             .starts_with(at + "41: partition.memory_weight: "));
 }

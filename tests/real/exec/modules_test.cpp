@@ -50,6 +50,19 @@ TEST_CASE("modules that call each other over devices train as one device does") 
                  {"cluster.ranks=4", "parallel.data=2", "parallel.zero=1"}),
           joined(modules_on(2, by + ", " + kNested), {"cluster.ranks=4", "parallel.tensor=2"}),
           joined(modules_on(2, by + ", " + kNested),
+                 {"cluster.ranks=4", "parallel.data=2", "parallel.zero=2"}),
+          joined(modules_on(2, by + ", " + kNested),
+                 {"cluster.ranks=4", "parallel.data=2", "parallel.zero=3"}),
+          joined(modules_on(2, by + ", " + kNested),
+                 {"recompute=full", "offload={activations: true, horizon: 1}"}),
+          joined(modules_on(2, by + ", " + kNested),
+                 {"recompute={method: stage-aware, first: 0.5}"}),
+          joined(modules_on(2, by + ", " + kNested),
+                 {"schedule={method: 1f1b, post_validation: true}"}),
+          joined(modules_on(2, by + ", " + kNested),
+                 {"cluster.ranks=4", "parallel.data=2",
+                  "parallel.zero={stage: 1, offload: optimizer}"}),
+          joined(modules_on(2, by + ", " + kNested),
                  {"cluster.ranks=4", "parallel.tensor=2", "parallel.sequence_parallel=true"})};
       for (const Sets& layout : layouts) {
         CAPTURE(family, layout);
