@@ -131,6 +131,9 @@ std::optional<SoftwareProfile> find_profile(const FrameworkConfig& framework,
 SoftwareProfile software_of(const Study& study, const StudyResolvers& resolvers) {
   std::optional<SoftwareProfile> software = find_profile(study.framework, resolvers);
   check(software.has_value(), "the reader has looked the profile up");
+  // What a module server records once it does not ask again (static and fast mode).
+  if (study.partition.method != "smp" || study.schedule.mode != "dynamic")
+    software->request_us = software->metadata_us = 0;
   const int tensor = study.parallel.tensor;
   if (study.training.async_tp && software->async_tensor && tensor > 1) {
     // A collective goes in as many pieces as there are ranks, and each but one is beside the

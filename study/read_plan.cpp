@@ -204,7 +204,8 @@ void read_setting(Section& section, const ScheduleName& schedule, const std::str
 
 void read_mode(Section& section, const ScheduleName& entry, ScheduleConfig& schedule) {
   section.word("mode", schedule.mode);
-  if (schedule.mode == "dynamic" || entry.searched) return;
+  const bool of_modules = section.study().partition.method == "smp";
+  if (schedule.mode == "dynamic" || entry.searched || of_modules) return;
   fail_at(section.study(), "schedule.mode",
           schedule.mode + " is for " + schedules_text(&ScheduleName::searched) +
               ", whose order depends on durations, not for " + schedule.method + "; leave it out");

@@ -350,4 +350,11 @@ Seconds launch_time(const HardwareProfile& hardware, const SoftwareProfile& soft
   return hardware.launch * software.launch_factor * (1 + growth);
 }
 
+Seconds message_time(const SoftwareProfile& software, bool first, SourceLog& log) {
+  if (software.request_us == 0 && software.metadata_us == 0) return 0;
+  use_number("request_us", "calls of modules", software, log);
+  use_number("metadata_us", "calls of modules", software, log);
+  return 1e-6 * (software.metadata_us + (first ? software.request_us : 0));
+}
+
 }  // namespace trainyard

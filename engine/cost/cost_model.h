@@ -88,4 +88,8 @@ double tensor_exposed(const SoftwareProfile& software, SourceLog& log);
 Seconds launch_time(const HardwareProfile& hardware, const SoftwareProfile& software,
                     std::int64_t tensor, SourceLog& log);
 
+/// What the host does beside issuing a tensor's transfer where modules are called by messages; the
+/// first of a transfer has its request or response.
+Seconds message_time(const SoftwareProfile& software, bool first, SourceLog& log);
+
 }  // namespace trainyard

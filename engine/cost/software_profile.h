@@ -73,6 +73,10 @@ struct SoftwareProfile {
   double memory_bound_factor = 1;  // on bytes of memory-bound ops (eager frameworks > 1)
   double launch_factor = 1;        // on the device profile's launch time per op
   double launch_growth = 0;        // launches take 1 + launch_growth x min(tensor, 8)^3 as long
+  // Modules that are called by messages (partition smp, schedule.mode dynamic): host time on either
+  // side of a transfer between stages, and more of each tensor in it, whose shape is told first.
+  double request_us = 0;
+  double metadata_us = 0;
   double unaligned_attention_factor = 1;  // on unfused attention's GEMMs where head_dim % 8 != 0
   double attention_factor = 1;            // on softmax, dropout and GEMMs of unfused attention
   double tensor_exposed = 1;    // of a tensor-parallel collective: not hidden behind its GEMM
@@ -114,6 +118,8 @@ inline constexpr std::array kSoftwareNumbers = {
     SoftwareNumber{"memory_bound_factor", &SoftwareProfile::memory_bound_factor, 100},
     SoftwareNumber{"launch_factor", &SoftwareProfile::launch_factor, 1000},
     SoftwareNumber{"launch_growth", &SoftwareProfile::launch_growth, 1},
+    SoftwareNumber{"request_us", &SoftwareProfile::request_us, 1e6},
+    SoftwareNumber{"metadata_us", &SoftwareProfile::metadata_us, 1e6},
     SoftwareNumber{"attention_factor", &SoftwareProfile::attention_factor, 100},
     SoftwareNumber{"unaligned_attention_factor", &SoftwareProfile::unaligned_attention_factor, 100},
     SoftwareNumber{"tensor_exposed", &SoftwareProfile::tensor_exposed, 1},

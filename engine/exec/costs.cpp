@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "engine/program/no_ops.h"
 #include "engine/program/rank_places.h"
@@ -60,6 +61,7 @@ class SegmentCoster {
     const Segment& segment = program_.segments[id];
     std::vector<OpCost> out;
     out.reserve(segment.ops.size());
+    bool first = true;  // of a transfer
     for (const ProgramOp& op : segment.ops) {
       OpCost& cost = out.emplace_back();
       const KernelWork work = work_of_(op);
@@ -68,6 +70,8 @@ class SegmentCoster {
       if (has_no_peers(program_, op, pipeline_ranks_[id])) continue;
       if (moves_data(op.kind)) {
         cost.launch = launch_;
+        if (is_transfer(op.kind) && op.stream != StreamId::kNorm)
+          cost.launch += message_time(software_, std::exchange(first, false), log_);
       } else if (op.stream == StreamId::kHost && cluster_.host.update_rate > 0) {
         const std::int64_t parameters = num_elements(program_.values[op.writes[0].value].dims);
         cost.kernel =
@@ -103,8 +107,11 @@ const Costs& CostCache::make(const Program& program, const SharedSegments& share
   const bool again = segments_ != 0 && segments_ == shared.number &&
                      before.device == cluster.device && before.speed == cluster.speed &&
                      before.devices_per_node == cluster.devices_per_node &&
-                     before.host.update_rate == cluster.host.update_rate;
+                     before.host.update_rate == cluster.host.update_rate &&
+                     request_us_ == software.request_us && metadata_us_ == software.metadata_us;
   segments_ = 0;
+  request_us_ = software.request_us;
+  metadata_us_ = software.metadata_us;
   costs_.cluster = cluster;
   SegmentCoster coster(program, hardware, software, cluster, log);
   if (again) {

@@ -48,7 +48,7 @@ class CostCache {
  public:
   /// Costs of every op of `program` for every speed that a device of the cluster has; valid until
   /// the next call. The profiles are those that the cluster's device and the Program's framework
-  /// have.
+  /// have, but for what messages to modules take, which the schedule's mode decides.
   const Costs& make(const Program& program, const SharedSegments& shared,
                     const HardwareProfile& hardware, const SoftwareProfile& software,
                     const Cluster& cluster, SourceLog& log);
@@ -57,6 +57,7 @@ class CostCache {
   Costs costs_;
   std::vector<SourceEntry> sources_;  // of costs_
   std::uint64_t segments_ = 0;        // SharedSegments::number; 0: none that could be used again
+  double request_us_ = 0, metadata_us_ = 0;  // SoftwareProfile's
   Indexed<SegmentId, bool> sized_segments_;  // has such an op
 };
 

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "app/analytic_step.h"
+#include "engine/exec/costs.h"
 #include "engine/partition/module_walk.h"
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
@@ -105,6 +107,61 @@ TEST_CASE("any modules on any devices are a Program, or are refused with a reaso
     }
   }
   CHECK(compiled > 60);
+}
+
+TEST_CASE("in dynamic mode a transfer has a request, and each of its tensors metadata") {
+  // Two tensors go with each call of a decoder's layer: what it reads, and the encoder's output.
+  const std::string study =
+      tiny("{family: t5, layers: 2, hidden: 16, heads: 4, vocab: 40, seq_len: 8}",
+           "{method: smp, assign: {\"decoder.layers.1\": 1}}", 2) +
+      "framework: sagemaker\n";
+  const auto launches = [&](const Sets& sets) {
+    const Prepared prepared = prepare_text(study, sets);
+    const Program program = compiled_program(prepared);
+    SourceLog sources;
+    const Costs costs =
+        make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
+    std::map<std::string, std::vector<Seconds>> out;
+    for (const SegmentId id : program.segments.keys()) {
+      for (const OpCost& op : costs.ops.at(1.0)[id])
+        out[program.segments[id].name].push_back(op.launch);
+    }
+    return out;
+  };
+  const auto dynamic = launches({});
+  const auto fixed = launches({"schedule={method: gpipe, mode: static}"});
+  REQUIRE(dynamic.size() == fixed.size());
+  int sends = 0;
+  for (const auto& [name, ops] : dynamic) {
+    const std::vector<Seconds>& without = fixed.at(name);
+    REQUIRE(ops.size() == without.size());
+    const bool sent =
+        name.find("SEND_") != std::string::npos || name.find("RECV_") != std::string::npos;
+    sends += sent ? 1 : 0;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      CAPTURE(name, i);
+      // calibrate/software/sagemaker.yaml: 200 us a request, 50 us a tensor.
+      const Seconds more = !sent ? 0 : i == 0 ? 250e-6 : 50e-6;
+      CHECK(ops[i] - without[i] == Approx(more).margin(1e-12));
+    }
+  }
+  CHECK(sends == 8);  // sends and receives there and back, of activations and gradients
+  CHECK(dynamic.at("0SEND_F").size() > 1);
+}
+
+TEST_CASE("stages that pass values on take no place in the order of gpipe") {
+  // The first rank has its own layers and three stages that pass values on. As four stages of like
+  // time it would have four times the work of the others, and the step be as much longer; without
+  // them it only keeps a value until the forward under way ends.
+  const std::string study =
+      "model: {family: gpt, layers: 8, hidden: 1024, heads: 16, vocab: 64, seq_len: 512}\n"
+      "cluster: {preset: dgx-a100-80g, nodes: 1}\ntraining: {global_batch: 32}\n"
+      "schedule: gpipe\nparallel: {data: 1, pipeline: 4}\npartition: smp\n";
+  const auto step = [&](const Sets& sets) {
+    const Prepared prepared = prepare_text(study, sets);
+    return step_of(prepared, prepared.study, compiled_program(prepared), false).period;
+  };
+  CHECK(step({}) < 2 * step({"partition=uniform"}));
 }
 
 TEST_CASE("what is said of a partition adds up") {
