@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -75,6 +76,36 @@ Elimination::Elimination(const StrategyProblem& problem, std::size_t most_entrie
       own_(problem.nodes.size()) {
   choose_order();
   make_messages(most_entries);
+  number_edges();
+}
+
+void Elimination::number_edges() {
+  std::map<std::vector<double>, std::size_t> known;
+  for (const std::vector<double>& table : edges_)
+    edge_number_.emplace(table.data(), known.try_emplace(table, known.size()).first->second);
+}
+
+/// All that a message's table follows from: costs by number, and how its factors lie in it.
+std::string Elimination::inputs_of(const Message& message, std::size_t own) const {
+  std::string out;
+  const auto add = [&](std::size_t number) {
+    out.append(reinterpret_cast<const char*>(&number), sizeof number);
+  };
+  add(message.own_cost ? own + 1 : 0);
+  add(problem_.nodes[message.node].size());
+  for (const std::size_t n : message.scope) add(problem_.nodes[n].size());
+  for (const Factor& factor : message.factors) {
+    const bool of_edge = factor.table != nullptr;
+    add(of_edge ? 0 : 1);
+    add(of_edge ? edge_number_.at(factor.table) : messages_[factor.message].like);
+    add(factor.step);
+    for (std::size_t i = 0; i < factor.scope.size(); ++i) {
+      add(factor.stride[i]);
+      add(std::find(message.scope.begin(), message.scope.end(), factor.scope[i]) -
+          message.scope.begin());
+    }
+  }
+  return out;
 }
 
 void Elimination::choose_order() {
@@ -225,11 +256,18 @@ double Elimination::run(double price) {
     for (std::size_t k = 0; k < node.size(); ++k)
       own_[n][k] = node.cost[k] + price * node.memory[k];
   }
+  std::map<std::vector<double>, std::size_t> own_number;
+  std::unordered_map<std::string, std::size_t> filled;
   double bound = 0;
-  for (Message& message : messages_) {
-    const std::vector<double> none(problem_.nodes[message.node].size());
-    fill(message, message.own_cost ? own_[message.node] : none);
-    if (message.scope.empty()) bound += message.table[0];
+  for (std::size_t m = 0; m < messages_.size(); ++m) {
+    Message& message = messages_[m];
+    const std::vector<double>& own = own_[message.node];
+    const std::size_t number = own_number.try_emplace(own, own_number.size()).first->second;
+    const auto [known, is_new] = filled.try_emplace(inputs_of(message, number), m);
+    message.like = known->second;
+    const std::vector<double> none(own.size());
+    if (is_new) fill(message, message.own_cost ? own : none);
+    if (message.scope.empty()) bound += table_of(message)[0];
   }
   return bound;
 }
@@ -237,7 +275,7 @@ double Elimination::run(double price) {
 double Elimination::value(const Message& message, const Choice& choice) const {
   std::size_t at = 0;
   for (const std::size_t n : message.scope) at = at * problem_.nodes[n].size() + choice[n];
-  return message.table[at];
+  return table_of(message)[at];
 }
 
 void Elimination::costs_of(std::size_t node, const Choice& choice, std::vector<double>& out) const {

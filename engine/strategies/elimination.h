@@ -5,10 +5,13 @@
 // costs `price` per unit, so that the least over all choices, less price x budget, bounds the cost
 // of every choice within the budget from below (Lagrange). Where a table would be too large, what
 // is known of the node is divided, and each part takes its own least: still a bound, no longer the
-// best (Dechter and Rish, mini-buckets, J. ACM 2003).
+// best (Dechter and Rish, mini-buckets, J. ACM 2003). Layers repeat: a table that is filled from
+// what another was is that one.
 #pragma once
 
 #include <cstddef>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/strategies/strategy_problem.h"
@@ -60,23 +63,30 @@ class Elimination {
     std::vector<double> table;
     std::vector<Factor> factors;
     bool own_cost = false;  // the node's own cost is in this part
+    std::size_t like = 0;   // whose table it has, of the last run(): its own, or an equal one's
   };
 
   void choose_order();
   void make_messages(std::size_t most_entries);
   Factor factor_over(const std::vector<std::size_t>& scope) const;
-  const double* table_of(const Factor& factor) const {
-    return factor.table != nullptr ? factor.table : messages_[factor.message].table.data();
+  const std::vector<double>& table_of(const Message& message) const {
+    return messages_[message.like].table;
   }
+  const double* table_of(const Factor& factor) const {
+    return factor.table != nullptr ? factor.table : table_of(messages_[factor.message]).data();
+  }
+  void number_edges();
+  std::string inputs_of(const Message& message, std::size_t own) const;
   void fill(Message& message, const std::vector<double>& own);
   double value(const Message& message, const Choice& choice) const;
 
   const StrategyProblem& problem_;
   std::vector<std::size_t> order_, place_;
-  std::vector<std::vector<double>> edges_;         // in the layout of factors
-  std::vector<Message> messages_;                  // in the order of their nodes
-  std::vector<std::vector<std::size_t>> of_node_;  // [node] its messages
-  std::vector<std::vector<double>> own_;           // [node][strategy] of the last run()
+  std::vector<std::vector<double>> edges_;                      // in the layout of factors
+  std::unordered_map<const double*, std::size_t> edge_number_;  // of equal tables the same
+  std::vector<Message> messages_;                               // in the order of their nodes
+  std::vector<std::vector<std::size_t>> of_node_;               // [node] its messages
+  std::vector<std::vector<double>> own_;  // [node][strategy] of the last run()
   bool exact_ = true;
   double entries_ = 0;
   std::vector<double> row_;  // for fill()

@@ -277,4 +277,51 @@ TEST_CASE("the smallest budget works whatever sums round to") {
   }
 }
 
+TEST_CASE("layers that repeat, and some that do not, come to what a table over the layers says") {
+  // Each layer is two nodes between its neighbours'; the residual skips the first. Layer 7 differs.
+  constexpr std::size_t kLayers = 12, kWays = 3;
+  const auto cost = [](std::size_t layer, std::size_t a, std::size_t b) {
+    return static_cast<double>((a * 5 + b * 3) % 7) + (layer == 7 ? static_cast<double>(a) : 0);
+  };
+  StrategyProblem problem;
+  std::vector<double> least(kWays);  // of all up to a layer, by the strategy of its second node
+  for (std::size_t layer = 0; layer < kLayers; ++layer) {
+    const std::size_t inner = problem.nodes.size(), outer = inner + 1;
+    problem.nodes.push_back({{1, 2, 4}, {0, 0, 0}});
+    problem.nodes.push_back({{3, 1, 2}, {0, 0, 0}});
+    std::vector<double> next(kWays, kNever);
+    StrategyEdge in{inner - 1, inner, {}}, skip{inner - 1, outer, {}}, between{inner, outer, {}};
+    for (std::size_t a = 0; a < kWays; ++a) {
+      for (std::size_t b = 0; b < kWays; ++b) {
+        in.cost.push_back(cost(layer, a, b));
+        skip.cost.push_back(cost(layer, b, a) / 2);
+        between.cost.push_back(cost(layer, a + 1, b));
+      }
+    }
+    for (std::size_t before = 0; before < kWays; ++before) {
+      for (std::size_t a = 0; a < kWays; ++a) {
+        for (std::size_t b = 0; b < kWays; ++b) {
+          double sum =
+              problem.nodes[inner].cost[a] + problem.nodes[outer].cost[b] + cost(layer, a + 1, b);
+          if (layer > 0) sum += least[before] + cost(layer, before, a) + cost(layer, b, before) / 2;
+          next[b] = std::min(next[b], sum);
+        }
+      }
+    }
+    least = next;
+    problem.edges.push_back(between);
+    if (layer > 0) {
+      problem.edges.push_back(in);
+      problem.edges.push_back(skip);
+    }
+  }
+  Elimination tables(problem, 1'000);
+  REQUIRE(tables.exact());
+  const double expected = *std::min_element(least.begin(), least.end());
+  CHECK(tables.run(0) == Approx(expected).epsilon(1e-12));
+  CHECK(cost_of(problem, tables.best()) == Approx(expected).epsilon(1e-12));
+  // Without a price all memory is free; with one nothing that repeats is taken over from the last.
+  CHECK(tables.run(5) == Approx(expected).epsilon(1e-12));
+}
+
 }  // namespace trainyard
