@@ -54,7 +54,10 @@ void move_tensors(const OpPlan& plan, const std::vector<at::Tensor>& reads,
       if (!writes[0].is_alias_of(reads[0])) writes[0].copy_(reads[0]);
       return communicator.all_reduce(writes[0], plan.attrs->maximum);
     case OpKind::kAllGather: {
-      if (dim <= 0) return communicator.all_gather(reads[0].contiguous(), writes[0]);
+      if (dim <= 0) {
+        return receive_into(
+            writes[0], [&](at::Tensor& to) { communicator.all_gather(reads[0].contiguous(), to); });
+      }
       at::Tensor flat = at::empty({writes[0].numel()}, writes[0].options());
       communicator.all_gather(reads[0].contiguous(), flat);
       return join(flat, writes[0], dim, parts);

@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/op_table.h"
+#include "engine/passes/plan_mesh.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/program/no_ops.h"
 #include "engine/program/owners.h"
@@ -105,6 +106,14 @@ ShardPlace RankPlan::place_of(ValueId id) const {
   const Value& value = program_.values[id];
   const TensorSpec spec = spec_of(program_, value);
   ShardPlace place;
+  if (!value.dims.empty()) {
+    Axes cutting;
+    const AxisSet replicas = set_of(data_axes(program_.mesh));
+    for (const AxisId axis : spec.dims[0].parts.front().axes) {
+      if (!has(replicas, axis)) cutting.push_back(axis);
+    }
+    place.shards_before = place_in_group(program_.mesh, cutting, at_);
+  }
   for (std::size_t d = 0; d < value.dims.size(); ++d) {
     const std::int64_t extent = value.dims[d].expected;
     if (!is_cut_alike(spec.dims[d])) {  // no kernel that looks takes such a dim
@@ -191,7 +200,6 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
       const std::int32_t draw = plan.attrs->draw;
       const std::string which = draw > 0 ? module + ":" + std::to_string(draw) : module;
       plan.mask_key = philox_key(what, which, study.training.seed);
-      plan.first_row = first_row(program_, program_.values[op.writes[0].value], at_);
       break;
     }
     case OpKind::kCrossEntropy: {

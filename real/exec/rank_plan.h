@@ -39,8 +39,8 @@ struct OpPlan {
   std::vector<at::ScalarType> write_types;
   std::vector<std::vector<std::int64_t>> write_shapes;
   PhiloxKey mask_key{};
-  std::int64_t first_row = 0;  // load, dropout: of the replica's samples of a microbatch, where
-                               // tensor ranks have samples of their own
+  std::int64_t first_row = 0;  // load: of the replica's samples of a microbatch, where tensor
+                               // ranks have samples of their own
   double loss_divisor = 1;
   double average_share = 0;       // without what later microbatches leave of it
   std::vector<DecayRange> decay;  // optimizers

@@ -27,7 +27,8 @@ DropoutMask mask_of(const KernelCall& call, const at::Tensor& x) {
   mask.first_run = place.first_run;
   mask.second_start = place.second_start;
   check(mask.two_runs + 1 < mask.dims, "features lie in one run");
-  mask.first_sample = static_cast<std::uint64_t>(call.state->first_sample);
+  mask.first_sample =
+      static_cast<std::uint64_t>(call.state->first_sample + place.shards_before * x.size(0));
   mask.limit = static_cast<std::uint64_t>(std::llround(double{call.attrs->rate} * 0x1p32));
   mask.scale = 1.0 / (1.0 - double{call.attrs->rate});
   mask.key = call.mask_key;

@@ -17,7 +17,6 @@
 namespace trainyard {
 
 /// Which part of a whole tensor an operand is: per dim its first index there and the whole extent.
-/// Dim 0 of an activation counts samples of this data-parallel rank's microbatch from 0.
 struct ShardPlace {
   IndexedArray<std::int64_t, std::int64_t, kMostDims> start{};  // [dim]
   IndexedArray<std::int64_t, std::int64_t, kMostDims> whole{};
@@ -25,6 +24,9 @@ struct ShardPlace {
   /// `second_start`. -1: no dim is so.
   int two_runs = -1;
   std::int64_t first_run = 0, second_start = 0;
+  /// Shards of dim 0, samples, in front of it in this data-parallel rank's microbatch: axes that
+  /// tell no replicas apart cut it, too.
+  std::int64_t shards_before = 0;
 };
 
 /// What changes from step to step or call to call and is not in the Program.
