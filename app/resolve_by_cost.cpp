@@ -7,6 +7,7 @@
 
 #include "app/analytic_step.h"
 #include "app/choose_partition.h"
+#include "app/choose_splits.h"
 #include "engine/planner/search_recompute.h"
 #include "engine/planner/search_schedule.h"
 #include "study/study_origin.h"
@@ -95,6 +96,7 @@ std::string rows_of_durations(const Study& study, const ScheduleSettings& durati
 }
 
 void resolve_by_cost(Prepared& prepared) {
+  choose_splits(prepared);
   choose_partition(
       prepared, [&](const std::vector<StageCut>& cuts) { return evaluate_cuts(prepared, cuts); });
   choose_recompute(prepared, prepared.study);

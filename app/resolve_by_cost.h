@@ -8,12 +8,13 @@
 
 namespace trainyard {
 
-/// Chooses partition.cuts where the study leaves them to costs (choose_partition.h),
-/// recompute.first where the study leaves it to memory, by peaks as `compile` counts them
-/// (memory/memory.h), and schedule.rows where its schedule is searched and has none, by steps with
-/// closed forms (analytic, whatever the study's fidelity, so that all take the same order). The
-/// study says so in its origins. prepare_study() does this at its end. Throws ConfigError where a
-/// search is given numbers that it cannot serve.
+/// Chooses how ops are split where the study leaves that to cost (choose_splits.h), partition.cuts
+/// where the study leaves them to costs (choose_partition.h), recompute.first where the study
+/// leaves it to memory, by peaks as `compile` counts them (memory/memory.h), and schedule.rows
+/// where its schedule is searched and has none, by steps with closed forms (analytic, whatever the
+/// study's fidelity, so that all take the same order). The study says so in its origins.
+/// prepare_study() does this at its end. Throws ConfigError where a search is given numbers that it
+/// cannot serve.
 void resolve_by_cost(Prepared& prepared);
 
 /// searched_rows() of planner/search_schedule.h for the study's plan. Throws ConfigError at

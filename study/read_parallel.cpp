@@ -115,7 +115,9 @@ constexpr MethodKey kMethodKeys[] = {
     {"measured", "atp", " has one axis"},
     {"table", "auto", " has rules of its own"},
     {"optimize", "smp", " has one way to split"},
-    {"prescaled_batch", "smp", " gives the ranks of a tensor group the same samples"}};
+    {"prescaled_batch", "smp", " gives the ranks of a tensor group the same samples"},
+    {"memory_budget", "map", " chooses no splits of ops"},
+    {"ops", "map", " chooses no splits of ops"}};
 
 /// `tensor_method: atp`, or `tensor_method: {name: atp, mesh: [2, 4]}`. Read behind `tensor`.
 void read_tensor_method(Section& parallel, ParallelConfig& config) {
@@ -138,8 +140,11 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
     }
     for (const YamlNode& item : mesh.items())
       config.tensor_mesh.push_back(static_cast<int>(item.as_integer(1, kMaxRanks)));
-    if (config.tensor_mesh.size() != 2)
-      mesh.fail("expected the ranks along two axes, such as [2, 4]");
+    const std::size_t axes = config.tensor_mesh.size();
+    if (config.tensor_method == "map" ? axes > kMaxTensorAxes : axes != 2)
+      mesh.fail(config.tensor_method == "map"
+                    ? "expected the ranks along at most 4 axes, such as [2, 2, 2]"
+                    : "expected the ranks along two axes, such as [2, 4]");
   });
   section.read_given("measured", [&](const YamlNode& measured) {
     for (const std::string& mesh : measured.keys())
@@ -156,12 +161,29 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
   });
   section.read_given("prescaled_batch",
                      [&](const YamlNode& flag) { config.smp.prescaled_batch = flag.as_bool(); });
+  const bool map = config.tensor_method == "map";
+  section.read_given("memory_budget", [&](const YamlNode& memory) {
+    config.tensor_memory = memory.as_bytes();
+    if (config.tensor_memory <= 0)
+      memory.fail("expected more than 0 bytes; leave this key out for what the device has");
+  });
+  section.read_given("ops", [&](const YamlNode& ops) {
+    if (!map) return;
+    if (config.tensor_mesh.empty())
+      ops.fail("names axes of a mesh that is yet to be chosen; write mesh: [" +
+               std::to_string(config.tensor) + "], or another one");
+    read_sharding_entries(parallel.study(), ops, section.key_path("ops"), config.tensor_ops);
+  });
   section.finish();
   for (const auto& [key, method, problem] : kMethodKeys) {
-    if (config.tensor_method != method && section.contains(key))
-      fail_at(parallel.study(), section.key_path(key),
-              "method " + config.tensor_method + std::string(problem) +
-                  "; leave it out, or write name: " + std::string(method));
+    if (config.tensor_method == method || !section.contains(key)) continue;
+    if (map && key == "mesh") continue;  // atp's and map's
+    const std::string why = map && key == "measured"
+                                ? " takes its mesh from the cluster's links"
+                                : std::string(problem);
+    fail_at(parallel.study(), section.key_path(key),
+            "method " + config.tensor_method + why + "; leave it out, or write name: " +
+                std::string(method));
   }
 }
 

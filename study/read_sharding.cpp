@@ -18,20 +18,24 @@ namespace {
 
 class ShardingReader {
  public:
-  explicit ShardingReader(Study& study) : study_(study), names_(sharding_names(study.parallel)) {}
+  ShardingReader(Study& study, std::string key, std::vector<GivenSharding>& out)
+      : study_(study),
+        key_(std::move(key)),
+        out_(out),
+        names_(sharding_names(study.parallel)) {}
 
   void read(const YamlNode& block) {
     block.each_entry([&](const std::string& pattern, const YamlNode& module) {
       if (pattern.empty())
         throw ConfigError(block.key_pos(pattern), block.key_path(), "an empty module pattern");
-      study_.origins["sharding." + pattern] = origin_of(module);
+      study_.origins[key_ + "." + pattern] = origin_of(module);
       GivenSharding given{pattern, {}, {}};
       module.each_entry([&](const std::string& name, const YamlNode& value) {
         if (name.empty()) {
           throw ConfigError(module.key_pos(name), module.key_path(),
                             "an empty name of a parameter, input or output");
         }
-        study_.origins["sharding." + pattern + "." + name] = origin_of(value);
+        study_.origins[key_ + "." + pattern + "." + name] = origin_of(value);
         name == "strategy" ? read_strategy(value, given) : read_spec(name, value, given);
       });
       if (given.specs.empty() && given.strategy.empty()) {
@@ -39,7 +43,7 @@ class ShardingReader {
             "expected specs by parameter, input or output, such as {weight: [tp, R]}, or a "
             "strategy");
       }
-      study_.sharding.push_back(std::move(given));
+      out_.push_back(std::move(given));
     });
   }
 
@@ -146,15 +150,22 @@ class ShardingReader {
   }
 
   Study& study_;
+  std::string key_;  // of the block
+  std::vector<GivenSharding>& out_;
   DeviceMesh names_;
 };
 
 }  // namespace
 
+void read_sharding_entries(Study& study, const YamlNode& block, const std::string& key,
+                           std::vector<GivenSharding>& out) {
+  ShardingReader(study, key, out).read(block);
+}
+
 void read_sharding(Section& root) {
   const auto block = root.given("sharding");
   if (!block || root.draft().has_mistake_in("parallel.tensor")) return;
-  ShardingReader(root.study()).read(*block);
+  read_sharding_entries(root.study(), *block, "sharding", root.study().sharding);
 }
 
 }  // namespace trainyard

@@ -36,6 +36,8 @@ std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study&
 }
 
 void check_tensor(const Study& study) {
+  // It splits what divides, and leaves the rest whole.
+  if (study.parallel.tensor_method == "map") return;
   const std::int64_t tensor = study.parallel.tensor;
   const Family family = study.model.family;
   const bool splits_none =

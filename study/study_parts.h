@@ -75,6 +75,14 @@ void check_context(const Study& study);
 void check_tensor_method(Study& study);
 void choose_tensor_mesh(Study& study);
 
+/// The same of method map, whose mesh is that of the levels of the group's links.
+void check_map(Study& study);
+void choose_map_mesh(Study& study);
+
+/// Entries of `sharding:`, or of a map like it at `key`; they name axes of the study's degrees.
+void read_sharding_entries(Study& study, const YamlNode& block, const std::string& key,
+                           std::vector<GivenSharding>& out);
+
 /// Whether samples can be packed of documents as data.documents says; behind resolve_defaults().
 void check_documents(const Study& study);
 

@@ -48,6 +48,25 @@ void write_tensor(ResolvedText& out, const ParallelConfig& parallel) {
   out.line("tensor", axes + "}");
 }
 
+/// `sharding:`, or a map like it.
+void write_sharding(ResolvedText& out, const std::string& key,
+                    const std::vector<GivenSharding>& sharding) {
+  if (sharding.empty()) return;
+  out.open(key);
+  for (const GivenSharding& given : sharding) {
+    out.open(given.modules);
+    for (const auto& [name, spec] : given.specs) out.text(name, spec);
+    if (!given.strategy.empty()) {
+      std::string uses;
+      for (const auto& [index, axes] : given.strategy)
+        uses += (uses.empty() ? "" : ", ") + index + ": [" + comma_separated(axes) + "]";
+      out.line("strategy", "{" + uses + "}");
+    }
+    out.close();
+  }
+  out.close();
+}
+
 /// A word, or with its settings: measured bandwidths have had their use when the mesh was chosen.
 void write_tensor_method(ResolvedText& out, const ParallelConfig& parallel) {
   const bool is_smp = parallel.tensor_method == "smp";
@@ -55,8 +74,12 @@ void write_tensor_method(ResolvedText& out, const ParallelConfig& parallel) {
     return out.text("tensor_method", parallel.tensor_method);
   out.open("tensor_method");
   out.text("name", parallel.tensor_method);
-  if (!parallel.tensor_mesh.empty())
-    out.line("mesh", format("[%d, %d]", parallel.tensor_mesh[0], parallel.tensor_mesh[1]));
+  if (!parallel.tensor_mesh.empty()) {
+    std::string mesh;
+    for (const int ranks : parallel.tensor_mesh)
+      mesh += (mesh.empty() ? "[" : ", ") + std::to_string(ranks);
+    out.line("mesh", mesh + "]");
+  }
   if (!parallel.split_table.empty()) {
     out.open("table");
     for (const SplitRule& rule : parallel.split_table) {
@@ -71,6 +94,9 @@ void write_tensor_method(ResolvedText& out, const ParallelConfig& parallel) {
     out.text("optimize", kOptimizeWords[parallel.smp.optimize]);
     out.flag("prescaled_batch", parallel.smp.prescaled_batch);
   }
+  if (parallel.tensor_memory > 0)
+    out.text("memory_budget", std::to_string(parallel.tensor_memory) + " B");
+  write_sharding(out, "ops", parallel.tensor_ops);
   out.close();
 }
 
@@ -136,23 +162,6 @@ void write_parallel(ResolvedText& out, const Study& study) {
               if (parallel.d2d_buffer > 0)
                 out.line("d2d_buffer", std::to_string(parallel.d2d_buffer) + " B");
             }}});
-}
-
-void write_sharding(ResolvedText& out, const std::vector<GivenSharding>& sharding) {
-  if (sharding.empty()) return;
-  out.open("sharding");
-  for (const GivenSharding& given : sharding) {
-    out.open(given.modules);
-    for (const auto& [name, spec] : given.specs) out.text(name, spec);
-    if (!given.strategy.empty()) {
-      std::string uses;
-      for (const auto& [index, axes] : given.strategy)
-        uses += (uses.empty() ? "" : ", ") + index + ": [" + comma_separated(axes) + "]";
-      out.line("strategy", "{" + uses + "}");
-    }
-    out.close();
-  }
-  out.close();
 }
 
 void write_microbatch(ResolvedText& out, const TrainingConfig& training) {
@@ -363,7 +372,7 @@ std::string resolved_study_text(const Study& study) {
   write_model(out, study.model);
   write_cluster(out, study);
   write_parallel(out, study);
-  write_sharding(out, study.sharding);
+  write_sharding(out, "sharding", study.sharding);
   write_training(out, study.training);
   write_partition(out, study.partition);
   write_schedule(out, study.schedule);

@@ -131,17 +131,6 @@ void check_width(const Study& study) {
               "; write another mesh, or auto");
 }
 
-/// The device of each rank of the first tensor group, before placement moves anything else.
-std::vector<std::int64_t> devices_of_group(const ParallelConfig& parallel) {
-  const DeviceMesh mesh = mesh_of(parallel);
-  std::int64_t stride = 1;
-  if (const auto axes = find_axes(mesh, "tp"); axes && parallel.replicas.empty())
-    stride = make_placement(mesh, parallel.placement).stride[axes->front()];
-  std::vector<std::int64_t> devices;
-  for (int rank = 0; rank < parallel.tensor; ++rank) devices.push_back(rank * stride);
-  return devices;
-}
-
 }  // namespace
 
 AtpLayers atp_layers(const ModelConfig& model) {
@@ -159,6 +148,7 @@ void check_tensor_method(Study& study) {
   const std::string& method = study.parallel.tensor_method;
   if (method == "auto") return check_auto(study);
   if (method == "smp") return check_smp(study);
+  if (method == "map") return check_map(study);
   if (method != "atp") return;
   check_mesh_ranks(study);
   check_atp(study);
@@ -167,6 +157,7 @@ void check_tensor_method(Study& study) {
 
 void choose_tensor_mesh(Study& study) {
   ParallelConfig& parallel = study.parallel;
+  if (parallel.tensor_method == "map") return choose_map_mesh(study);
   if (parallel.tensor_method != "atp" || !parallel.tensor_mesh.empty()) return;
   CommunicationMatrix matrix;
   if (parallel.measured_meshes.empty()) {
@@ -178,7 +169,7 @@ void choose_tensor_mesh(Study& study) {
     }
     matrix = std::get<CommunicationMatrix>(std::move(made));
   }
-  auto meshes = atp_meshes(matrix, devices_of_group(parallel), parallel.measured_meshes,
+  auto meshes = atp_meshes(matrix, devices_of_tensor_group(parallel), parallel.measured_meshes,
                            AtpEquations::kPaper, atp_layers(study.model));
   if (meshes.empty()) {
     fail_at(study, "parallel.tensor_method.measured",

@@ -174,6 +174,38 @@ PairMesh mesh_of_levels(const PairCosts& pairs) {
   return mesh;
 }
 
+PairMesh mesh_of_ranks(const PairCosts& pairs) {
+  PairMesh mesh = mesh_of_levels(pairs);
+  if (std::is_sorted(mesh.devices.begin(), mesh.devices.end())) return mesh;
+  mesh = square_mesh(static_cast<int>(pairs.size()),
+                     "neighbours by links are not neighbours by number");
+  set_costs(pairs, mesh, false);
+  return mesh;
+}
+
+PairCosts pair_costs(const CommunicationMatrix& matrix, const Cluster& cluster,
+                     const std::vector<std::int64_t>& devices) {
+  std::vector<std::vector<std::vector<BytesPerSecond>>> paths;
+  for (const CommunicationLevel& level : matrix) paths.push_back(widest_paths(level));
+  PairCosts out(devices.size(), std::vector<PairCost>(devices.size()));
+  for (std::size_t a = 0; a < devices.size(); ++a) {
+    for (std::size_t b = 0; b < devices.size(); ++b) {
+      if (a == b) continue;
+      const bool inside =
+          devices[a] / cluster.devices_per_node == devices[b] / cluster.devices_per_node;
+      out[a][b].alpha = (inside ? cluster.intra : cluster.inter).collective.latency;
+      for (std::size_t l = 0; l < matrix.size(); ++l) {
+        const std::int64_t first = devices[a] / matrix[l].devices % matrix[l].units;
+        const std::int64_t second = devices[b] / matrix[l].devices % matrix[l].units;
+        if (first == second) continue;
+        out[a][b].beta = 1 / paths[l][first][second];
+        break;
+      }
+    }
+  }
+  return out;
+}
+
 PairMesh mesh_of_fastest_groups(const PairCosts& pairs) {
   const auto count = static_cast<int>(pairs.size());
   const std::vector<double> levels = level_betas(pairs);

@@ -1,8 +1,12 @@
 // Which mesh devices form, from what each pair of them takes for a message.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "engine/cluster/cluster.h"
+#include "engine/cluster/communication_matrix.h"
 
 namespace trainyard {
 
@@ -14,6 +18,12 @@ struct PairCost {
 
 /// [a][b], the same both ways; that of a device with itself means nothing.
 using PairCosts = std::vector<std::vector<PairCost>>;
+
+/// What pairs of these devices take, as a simulated cluster answers: beta of the level at which
+/// they part, of two that are not joined there that of the widest path; alpha a step of a
+/// collective on its links.
+PairCosts pair_costs(const CommunicationMatrix& matrix, const Cluster& cluster,
+                     const std::vector<std::int64_t>& devices);
 
 struct PairMesh {
   std::vector<int> shape;      // sizes of the axes, the slowest links first
@@ -29,6 +39,10 @@ inline constexpr double kLevelTolerance = 0.1;  // of the beta that a level begi
 /// alike in size, and all pairs between two groups are of the level that joins them. Otherwise, and
 /// where all pairs are alike, two axes as equal as they can be. O(devices^2 levels).
 PairMesh mesh_of_levels(const PairCosts& pairs);
+
+/// The same for ranks that lie in the order in which their numbers run: where links ask for another
+/// order, two axes as equal as they can be.
+PairMesh mesh_of_ranks(const PairCosts& pairs);
 
 /// Colossal-AI's rule, for a power of two of devices: of the levels but the slowest, the fastest
 /// whose pairs touch all devices; its connected groups are rows. Where there is none, or they

@@ -48,12 +48,9 @@ class OpPlanner {
   }
 
  private:
-  static bool is_norm(OpKind kind) {
-    return kind == OpKind::kLayerNorm || kind == OpKind::kRmsNorm;
-  }
   bool norm_by_moments(const Op& op) {
-    return rules_.norms_by_moments && is_norm(op.kind) && splits_last_dim(op.inputs[0]) &&
-           !has_own_samples(op);
+    const bool norm = op.kind == OpKind::kLayerNorm || op.kind == OpKind::kRmsNorm;
+    return norm && rules_.norms_by_moments && splits_last_dim(op.inputs[0]) && !has_own_samples(op);
   }
   /// Whether ranks along tensor axes compute samples of their own.
   bool has_own_samples(const Op& op) const {
@@ -133,8 +130,13 @@ class OpPlanner {
     split_batch(op, space, strategy);
     for (IndexSplit& split : rules_.splits(planned(), op, space))
       strategy.split.push_back(std::move(split));
-    std::sort(strategy.split.begin(), strategy.split.end(),
-              [](const IndexSplit& a, const IndexSplit& b) { return a.index < b.index; });
+    auto& split = strategy.split;
+    std::ranges::stable_sort(split, {}, &IndexSplit::index);
+    for (std::size_t i = split.size(); i-- > 1;) {
+      if (split[i].index != split[i - 1].index) continue;
+      split[i - 1].axes.insert(split[i - 1].axes.end(), split[i].axes.begin(), split[i].axes.end());
+      split.erase(split.begin() + static_cast<std::ptrdiff_t>(i));
+    }
     return strategy;
   }
 
@@ -379,8 +381,8 @@ std::optional<SplitDim> dim_split_over(const TensorSpec& spec, AxisSet axes) {
 }
 
 int index_named(const IndexSpace& space, std::string_view name) {
-  for (std::size_t i = 0; i < space.indices.size(); ++i) {
-    if (space.indices[static_cast<std::int64_t>(i)].name == name) return static_cast<int>(i);
+  for (const std::int64_t i : space.indices.keys()) {
+    if (space.indices[i].name == name) return static_cast<int>(i);
   }
   bug("an index space without index " + std::string(name));
 }

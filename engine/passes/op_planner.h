@@ -9,6 +9,7 @@
 //   a norm over split features              moments of the rows, then the norm by them
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -52,10 +53,10 @@ struct SplitRules {
   Axes data;    // late: each op splits its batch over them
   Axes tensor;  // all that layers are split over
   bool norms_by_moments = false;
-  /// Results that `stored` treats apart, or whose ops `splits` does; layers repeat, and are split
-  /// alike where these are alike.
-  std::function<int(TensorId)> mark;
-  /// How an op uses the axes other than the data's, in any order.
+  /// Results of unlike marks are treated apart, as are ops that `splits` treats so; layers repeat,
+  /// and are split alike where these are alike.
+  std::function<std::int64_t(TensorId)> mark;
+  /// How an op uses the axes other than the data's, in any order; they cut finer than the data's.
   std::function<std::vector<IndexSplit>(const PlannedOps&, const Op&, const IndexSpace&)> splits;
   /// As what a result is stored, whose summands over tensor axes are added up at once.
   std::function<TensorSpec(const PlannedOps&, const Op&, std::size_t result, MadeSpec made)> stored;

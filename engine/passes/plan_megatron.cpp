@@ -160,7 +160,7 @@ std::variant<PlannedGraph, Infeasible> plan_megatron(Graph graph, const Megatron
     graph = with_attention_blocks(std::move(graph), context);
   Sharding sharding;
   sharding.mesh = plan.mesh;
-  sharding.late = set_of(plan.data);
+  sharding.late = static_cast<AxisSet>(set_of(plan.data) & ~plan.early);
   if (context.balance == ContextConfig::Balance::kZigZag) sharding.zig_zag = set_of(plan.context);
   const MegatronRules rules(plan, gathers);
   return plan_ops(std::move(graph), std::move(sharding),

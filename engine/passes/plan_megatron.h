@@ -30,7 +30,8 @@ namespace trainyard {
 
 struct MegatronPlan {
   DeviceMesh mesh;  // late axes have kLateRanks
-  Axes data;        // late
+  Axes data;
+  AxisSet early = 0;  // of `data`: how many ranks they have is not late
   Axes tensor;
   bool sequence_parallel = false;
   Axes context;

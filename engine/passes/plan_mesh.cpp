@@ -209,4 +209,14 @@ Placement make_placement(const DeviceMesh& mesh, std::string_view letters) {
   return placement;
 }
 
+std::vector<std::int64_t> devices_of_tensor_group(const ParallelConfig& parallel) {
+  const DeviceMesh mesh = mesh_of(parallel);
+  std::int64_t stride = 1;
+  if (const auto axes = find_axes(mesh, "tp"); axes && parallel.replicas.empty())
+    stride = make_placement(mesh, parallel.placement).stride[axes->back()];
+  std::vector<std::int64_t> devices;
+  for (int rank = 0; rank < parallel.tensor; ++rank) devices.push_back(rank * stride);
+  return devices;
+}
+
 }  // namespace trainyard

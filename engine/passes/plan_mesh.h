@@ -42,6 +42,9 @@ ScatterGather scatter_gather_of(const ParallelConfig& parallel);
 /// DPT, as place_replicas() has them where all pipeline ranks have as many.
 Placement make_placement(const DeviceMesh& mesh, std::string_view letters);
 
+/// The device of each rank of the first tensor group, before placement moves anything else.
+std::vector<std::int64_t> devices_of_tensor_group(const ParallelConfig& parallel);
+
 /// The ranks of each rank of a mesh with replicas of their own number, in the mesh's order.
 ///   stages  one pipeline rank behind the other
 ///   flat    RaNNC's: with g the greatest common divisor of the numbers of replicas, g rounds of

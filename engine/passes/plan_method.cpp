@@ -8,6 +8,7 @@
 namespace trainyard {
 
 MethodPlan method_plan(const ParallelConfig& parallel) {
+  if (parallel.tensor_method == "map" && parallel.tensor > 1) return map_plan(parallel);
   const MegatronPlan megatron = megatron_plan(parallel);
   if (megatron.tensor.empty()) return megatron;
   if (parallel.tensor_method == "auto") return AutoPlan{megatron, parallel.split_table};
@@ -25,6 +26,7 @@ std::variant<PlannedGraph, Infeasible> plan_method(Graph graph, const MethodPlan
   if (const auto* atp = std::get_if<AtpPlan>(&plan)) return plan_atp(std::move(graph), *atp);
   if (const auto* table = std::get_if<AutoPlan>(&plan)) return plan_auto(std::move(graph), *table);
   if (const auto* smp = std::get_if<SmpPlan>(&plan)) return plan_smp(std::move(graph), *smp);
+  if (const auto* map = std::get_if<MapPlan>(&plan)) return plan_map(std::move(graph), *map);
   return plan_megatron(std::move(graph), std::get<MegatronPlan>(plan));
 }
 

@@ -5,12 +5,13 @@
 
 #include "engine/passes/plan_atp.h"
 #include "engine/passes/plan_auto.h"
+#include "engine/passes/plan_map.h"
 #include "engine/passes/plan_megatron.h"
 #include "engine/passes/plan_smp.h"
 
 namespace trainyard {
 
-using MethodPlan = std::variant<MegatronPlan, AtpPlan, AutoPlan, SmpPlan>;
+using MethodPlan = std::variant<MegatronPlan, AtpPlan, AutoPlan, SmpPlan, MapPlan>;
 
 /// A mesh that atp leaves without a second axis is Megatron's. Its mesh has been chosen. A tensor
 /// group of one rank is Megatron's, whatever the method.

@@ -93,6 +93,17 @@ struct SmpConfig {
   friend bool operator==(const SmpConfig&, const SmpConfig&) = default;
 };
 
+/// What a study says of the sharding of some modules' tensors and ops.
+struct GivenSharding {
+  std::string modules;  // a pattern: * stands for any characters
+  /// By a parameter's name, "input", "input.N" or "output": a spec as `compile` prints it. Axes
+  /// that it does not name stay as parallel.tensor_method has them.
+  std::vector<std::pair<std::string, std::string>> specs;
+  /// How ops use axes: by an index of the op (o), "entered" or "passed" the axes.
+  std::vector<std::pair<std::string, std::string>> strategy;
+  friend bool operator==(const GivenSharding&, const GivenSharding&) = default;
+};
+
 struct ParallelConfig {
   int tensor = 1;
   std::vector<int>
@@ -108,8 +119,12 @@ struct ParallelConfig {
   std::string placement = "DPT";  // letters D P C E T, rightmost fastest, missing ones left of T
   bool scatter_gather = true;     // pipeline sends are split over the tensor group
   std::string tensor_method = "megatron";
-  /// Method atp's d1 x d2, the ranks of its two axes. Empty: not chosen yet, or another method.
+  /// Ranks of the axes: method atp's d1 x d2; method map's, each of several ranks, or [1]. Empty:
+  /// not chosen yet, or another method.
   std::vector<int> tensor_mesh;
+  Bytes tensor_memory = 0;  // method map: of a device, within which it chooses; 0: all it has
+  /// Method map's choice: by the name of what an op makes, a strategy and the spec of its "result".
+  std::vector<GivenSharding> tensor_ops;
   std::vector<MeasuredMesh> measured_meshes;  // of method atp, by which the mesh is chosen
   std::vector<SplitRule> split_table;         // of method auto, before its own
   SmpConfig smp;                              // of method smp
@@ -120,7 +135,7 @@ struct ParallelConfig {
   /// Sizes of tp0, tp1, ...; empty: one axis, tp. On N x 1 ranks atp is megatron's.
   std::vector<int> sizes_of_tensor_axes() const {
     if (tensor_mesh.empty()) return tensor_axes;
-    return tensor_mesh.back() > 1 ? tensor_mesh : std::vector<int>{};
+    return tensor_mesh.size() > 1 && tensor_mesh.back() > 1 ? tensor_mesh : std::vector<int>{};
   }
   /// Ranks of a tensor group that each bring the samples of a microbatch, and compute those of all.
   int batch_ranks() const { return tensor_method == "smp" && !smp.prescaled_batch ? tensor : 1; }
@@ -281,17 +296,6 @@ struct FrameworkConfig {
   std::string like;       // whose profile a framework without one takes: "megatron-lm-current"
   std::int64_t year = 0;  // settles the version where it is not said; 0: not said
   friend bool operator==(const FrameworkConfig&, const FrameworkConfig&) = default;
-};
-
-/// What a study says of the sharding of some modules' tensors and ops.
-struct GivenSharding {
-  std::string modules;  // a pattern: * stands for any characters
-  /// By a parameter's name, "input", "input.N" or "output": a spec as `compile` prints it. Axes
-  /// that it does not name stay as parallel.tensor_method has them.
-  std::vector<std::pair<std::string, std::string>> specs;
-  /// How ops use axes: by an index of the op (o), "entered" or "passed" the axes.
-  std::vector<std::pair<std::string, std::string>> strategy;
-  friend bool operator==(const GivenSharding&, const GivenSharding&) = default;
 };
 
 struct Plan {

@@ -56,10 +56,10 @@ const KeyTable& tensor_method_keys() {
        .forms = {WordForm{kTensorMethodWords, kPlannedTensorMethods, "tensor_method"}},
        .help = "as the word by itself"},
       {.name = "mesh",
-       .forms = {WordForm{kChosenWords}, ListForm{kDegree, 2, 2}},
-       .help = "ranks along the two axes, the second the closest ones",
-       .fallback = "auto: of least communication time, by the cluster's links",
-       .matters = "atp"},
+       .forms = {WordForm{kChosenWords}, ListForm{kDegree, 1, kMaxTensorAxes}},
+       .help = "ranks along the axes, the last the closest ones; atp has two",
+       .fallback = "auto: atp of least communication time, map the levels of the cluster's links",
+       .matters = "atp, map"},
       {.name = "measured",
        .forms = {EntriesForm{"mesh", "^[1-9][0-9]*x[1-9][0-9]*$", ListForm{NumberForm{}, 2, 2},
                              "measured_meshes"}},
@@ -85,7 +85,18 @@ const KeyTable& tensor_method_keys() {
        .forms = {FlagForm{}},
        .help = "the ranks of a tensor group are given the same samples; false: each its own",
        .fallback = "false",
-       .matters = "smp"}};
+       .matters = "smp"},
+      {.name = "memory_budget",
+       .forms = {QuantityForm{"60 GiB"}},
+       .help = "of a device, within which the splits of ops are chosen",
+       .fallback = "what the device has",
+       .matters = "map"},
+      {.name = "ops",
+       .forms = {ShardingForm{}},
+       .help = "what was chosen: by the name of what an op makes, {strategy: {o: [tp1]}, result: "
+               "SPEC}; with it nothing is",
+       .fallback = "chosen by cost",
+       .matters = "map"}};
   return keys;
 }
 
@@ -205,8 +216,9 @@ const KeyTable& parallel_keys() {
        .forms = {WordForm{kTensorMethodWords, kPlannedTensorMethods},
                  MapForm{tensor_method_keys, "how layers are split", {"name"}}},
        .help =
-           "how layers are split: as Megatron-LM splits them, on a mesh of two axes, by a table, "
-           "or over ranks with samples of their own",
+           "how layers are split: as Megatron-LM splits them, on a mesh of two axes (atp), by a "
+           "table (auto), over ranks with samples of their own (smp), or op by op as costs least "
+           "(map)",
        .field = of_parallel<&P::tensor_method>()},
       {.name = "tensor_modules",
        .forms = {ListForm{TextForm{}}},

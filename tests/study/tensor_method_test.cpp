@@ -195,4 +195,56 @@ TEST_CASE("what does not go with method atp is said at its place") {
                       "megatron"));
 }
 
+TEST_CASE("method map takes its mesh from the levels of the links, or as it is said") {
+  CHECK(parallel(8, "map").tensor_mesh == std::vector<int>{2, 4});  // all pairs are alike
+  CHECK(parallel(2, "map").tensor_mesh == std::vector<int>{2});
+  CHECK(parallel(2, "map").sizes_of_tensor_axes().empty());  // one axis, which is called tp
+  CHECK(parallel(1, "map").tensor_mesh == std::vector<int>{1});
+  CHECK(parallel(8, "{name: map, mesh: [2, 1, 4]}").tensor_mesh == std::vector<int>{2, 4});
+  const ParallelConfig two_nodes = parallel(16, "map");
+  CHECK(two_nodes.tensor_mesh == std::vector<int>{2, 8});
+  CHECK(parallel(8, "{name: map, memory_budget: 40 GiB}").tensor_memory == Bytes{40} << 30);
+  CHECK(read(study(8, "map")).origins.at("parallel.tensor_method.mesh").note ==
+        "as square as it can be: all pairs are alike");
+}
+
+TEST_CASE("what map has chosen is written, and reads back") {
+  const std::string method =
+      "{name: map, mesh: [2, 2], memory_budget: 1 GiB, ops: {\"*.fc1.linear\": {strategy: {d0: "
+      "[tp0], o: [tp1]}, result: \"[tp0, R, tp1]\"}, \"*.gelu\": {strategy: {whole: [tp0, tp1]}}}}";
+  const Study one = read(study(4, method));
+  REQUIRE(one.parallel.tensor_ops.size() == 2);
+  CHECK(one.parallel.tensor_ops[0].modules == "*.fc1.linear");
+  CHECK(one.parallel.tensor_ops[0].strategy ==
+        std::vector<std::pair<std::string, std::string>>{{"d0", "tp0"}, {"o", "tp1"}});
+  CHECK(read(resolved_study_text(one)).parallel == one.parallel);
+}
+
+TEST_CASE("what does not go with method map is said at its place") {
+  const auto error = [](const std::string& method, const std::vector<std::string>& sets = {}) {
+    return error_of(study(4, method), sets);
+  };
+  CHECK_THAT(error("{name: map, mesh: [2, 4]}"),
+             Catch::Contains("parallel.tensor_method.mesh: the ranks of mesh [2, 4] are not the 4 "
+                             "of parallel.tensor"));
+  CHECK_THAT(error("{name: map, mesh: [1, 1, 1, 2, 2]}"),
+             Catch::Contains("mesh: expected the ranks along at most 4 axes"));
+  CHECK_THAT(error("{name: map, measured: {2x2: [1, 1]}}"),
+             Catch::Contains("measured: method map takes its mesh from the cluster"));
+  CHECK_THAT(error("{name: atp, memory_budget: 1 GiB}"),
+             Catch::Contains("chooses no splits of ops; leave it out, or write name: map"));
+  CHECK_THAT(error("{name: map, memory_budget: 0 GiB}"),
+             Catch::Contains("memory_budget: expected more than 0 bytes"));
+  CHECK_THAT(
+      error("{name: map, ops: {\"*\": {strategy: {o: [tp]}}}}"),
+      Catch::Contains("ops: names axes of a mesh that is yet to be chosen; write mesh: [4]"));
+  CHECK_THAT(error("map", {"parallel.sequence_parallel=true"}),
+             Catch::Contains("parallel.sequence_parallel: method map splits sequences where that "
+                             "costs least; write false"));
+  CHECK_THAT(error("map", {"parallel.tensor={tp0: 2, tp1: 2}"}),
+             Catch::Contains("write 4 and tensor_method: {name: map, mesh: [2, 2]}"));
+  CHECK_THAT(error("{name: map, mesh: [4]}", {"sharding={'*.mlp.fc1': {weight: [tp, R]}}"}),
+             Catch::Contains("sharding: method map chooses how each op is split"));
+}
+
 }  // namespace trainyard

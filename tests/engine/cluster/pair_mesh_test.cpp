@@ -123,4 +123,35 @@ TEST_CASE("links that do not nest make two axes, with the reason") {
   CHECK(mesh_of_levels(costs_by(1, [](int, int) { return 0.0; })).shape == std::vector<int>{1, 1});
 }
 
+TEST_CASE("pairs of a simulated machine part where its levels do") {
+  // Two sockets with 10 GB/s between them, each two bridged pairs that meet over PCIe at 25.
+  Cluster cluster;
+  cluster.devices_per_node = 8;
+  cluster.num_devices = 8;
+  cluster.intra.kind = "nvlink-bridge";
+  cluster.intra.bandwidth = 300e9;
+  cluster.intra.collective.latency = 3e-6;
+  cluster.intra.collective.by_ranks[3].efficiency = 1.0 / 12;
+  cluster.host.sockets = 2;
+  cluster.host.link = 10e9;
+  const auto matrix = std::get<CommunicationMatrix>(communication_matrix(cluster));
+  const PairCosts pairs = pair_costs(matrix, cluster, {0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(pairs[0][1].beta == Approx(1 / 300e9));
+  CHECK(pairs[1][2].beta == Approx(1 / 25e9));
+  CHECK(pairs[3][4].beta == Approx(1 / 10e9));
+  CHECK(pairs[0][7].alpha == 3e-6);
+  CHECK(mesh_of_ranks(pairs).shape == std::vector<int>{2, 2, 2});
+  // Every second device: pairs are apart.
+  CHECK(mesh_of_ranks(pair_costs(matrix, cluster, {0, 2, 4, 6})).shape == std::vector<int>{2, 2});
+}
+
+TEST_CASE("ranks keep their order, where links ask for another the mesh is square") {
+  const PairCosts crossed =
+      costs_by(4, [](int a, int b) { return a % 2 == b % 2 ? 1e-11 : 1e-10; });
+  CHECK(mesh_of_levels(crossed).devices == std::vector<int>{0, 2, 1, 3});
+  const PairMesh mesh = mesh_of_ranks(crossed);
+  CHECK(mesh.devices == std::vector<int>{0, 1, 2, 3});
+  CHECK(mesh.reason == "neighbours by links are not neighbours by number");
+}
+
 }  // namespace trainyard

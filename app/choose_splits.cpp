@@ -1,0 +1,334 @@
+#include "app/choose_splits.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "app/analytic_step.h"
+#include "app/simulation.h"
+#include "app/splits_text.h"
+#include "engine/base/format.h"
+#include "engine/base/readable.h"
+#include "engine/exec/costs.h"
+#include "engine/passes/one_stage_graph.h"
+#include "engine/passes/plan_mesh.h"
+#include "engine/passes/plan_method.h"
+#include "engine/passes/select_kernels.h"
+#include "engine/planner/axis_links.h"
+#include "engine/planner/map_problem.h"
+#include "engine/planner/memory_profile.h"
+#include "engine/schedule/schedule_names.h"
+#include "engine/strategies/choose_strategies.h"
+#include "study/compile_study.h"
+#include "study/study_origin.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr int kMostTries = 5;         // budgets of the program until its answer keeps the study's
+constexpr double kNextBudget = 0.97;  // of what would do if memory were in proportion
+constexpr double kFirstPrice = 10;    // memory of moves as large as the budget costs a tenth of all
+constexpr double kNextPrice = 4;
+constexpr std::int64_t kBranchSteps = 2'000;
+constexpr std::size_t kMostPaired = 1024;  // ranks whose pairs are looked at
+
+/// As the study is, with nothing left to the cost of a Program that there is not yet.
+Study evaluated_study(Study study) {
+  if (study.partition.chooses_cuts()) study.partition = {};
+  if (is_searched_schedule(study.schedule.method) && study.schedule.rows.empty())
+    study.schedule = {};
+  if (study.recompute.method == RecomputeConfig::Method::kStageAware && !study.recompute.first)
+    study.recompute.first = 0;
+  return study;
+}
+
+/// The model on one device: what ops take that nothing splits.
+Study one_device(Study study) {
+  study.parallel.tensor = 1;
+  study.parallel.tensor_mesh = {};
+  study.parallel.tensor_ops = {};
+  study.parallel.tensor_method = "megatron";
+  study.recompute = {};
+  study.offload = {};
+  return study;
+}
+
+class SplitChooser {
+ public:
+  explicit SplitChooser(const Prepared& prepared)
+      : prepared_(prepared),
+        study_(evaluated_study(prepared.study)),
+        plan_(map_plan(study_.parallel)),
+        tensor_(set_of(plan_.tensor)),
+        kernels_(select_kernels(prepared.model, prepared.software,
+                                study_.training.flash_attention == FlashAttention::kOn)),
+        budget_(static_cast<double>(study_.parallel.tensor_memory > 0
+                                        ? study_.parallel.tensor_memory
+                                        : capacity_of(prepared))) {}
+
+  ChosenSplits run() {
+    auto whole = plan_whole(kernels_, plan_);
+    if (const auto* reason = std::get_if<Infeasible>(&whole)) throw plan_error(study_, *reason);
+    whole_ = std::get<PlannedGraph>(std::move(whole));
+    try_methods();
+    make_problem();
+    try_budgets();
+    if (!fits(best_)) {
+      try_smaller();
+      if (!fits(best_)) fail();
+    }
+    ChosenSplits out;
+    out.trials = std::move(trials_);
+    out.best = best_;
+    out.problem = &*problem_;
+    out.choice = problem_->choice_of(out.trials[best_].planned);
+    out.ops = out.trials[best_].ops;
+    out.lines = splits_text(whole_, plan_, out);
+    return out;
+  }
+
+ private:
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
+  bool fits(std::size_t trial) const {
+    return trial != kNone && static_cast<double>(trials_[trial].peak) <= budget_;
+  }
+  bool is_better(const SplitTrial& a, std::size_t b) const {
+    if (b == kNone) return true;
+    const bool fits_a = static_cast<double>(a.peak) <= budget_;
+    if (fits_a != fits(b)) return fits_a;
+    return fits_a ? a.step < trials_[b].step : a.peak < trials_[b].peak;
+  }
+
+  /// Compiles a sharding and simulates its step; nullptr: no executor has it.
+  const SplitTrial* try_sharding(const std::string& name, PlannedGraph planned) {
+    SplitTrial trial;
+    trial.name = name;
+    trial.ops = listed_ops(planned, tensor_);
+    const auto same = std::find_if(trials_.begin(), trials_.end(),
+                                   [&](const SplitTrial& other) { return other.ops == trial.ops; });
+    if (same != trials_.end()) return &*same;
+    trial.planned = std::move(planned);
+    study_.parallel.tensor_ops = trial.ops;
+    PassLog log;
+    const auto compiled = compile(prepared_.model, study_, prepared_.software, log);
+    if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
+      if (!refused_) refused_ = *reason;
+      return nullptr;
+    }
+    const auto& program = std::get<Program>(compiled);
+    trial.step = simulated_step(program);
+    for (const MemoryPeak& peak : peaks_of(prepared_, study_, program))
+      trial.peak = std::max(trial.peak, peak.total);
+    const bool better = is_better(trial, best_);
+    trials_.push_back(std::move(trial));
+    if (better) best_ = trials_.size() - 1;
+    return &trials_.back();
+  }
+
+  /// Links shared, whatever the study's fidelity, so that all take the same choice.
+  Seconds simulated_step(const Program& program) const {
+    SourceLog sources;
+    const Costs costs =
+        make_costs(program, prepared_.hardware, prepared_.software, study_.cluster, sources);
+    RunOptions options;
+    options.record_rows = false;
+    const std::array<Job, 1> jobs = {Job{&program, 0}};
+    return make_executor("fluid")->run(jobs, costs, options).period;
+  }
+
+  const SplitTrial* try_choice(const std::string& name, const Choice& choice) {
+    return try_sharding(name, problem_->planned(choice));
+  }
+
+  void try_planned(const std::string& name, std::variant<PlannedGraph, Infeasible> planned) {
+    if (auto* found = std::get_if<PlannedGraph>(&planned)) try_sharding(name, std::move(*found));
+  }
+
+  /// The axes in front for the batch, those behind them as megatron or atp has its own.
+  void try_methods() {
+    const Axes& all = plan_.tensor;
+    for (std::size_t batch = 0; batch <= all.size(); ++batch) {
+      const Axes front(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(batch));
+      const Axes behind(all.begin() + static_cast<std::ptrdiff_t>(batch), all.end());
+      MegatronPlan megatron;
+      megatron.mesh = plan_.mesh;
+      megatron.data = plan_.data;
+      megatron.data.insert(megatron.data.end(), front.begin(), front.end());
+      megatron.early = set_of(front);
+      megatron.tensor = behind;
+      const std::string over = batch == 0 ? "" : ", batch over " + axes_text(plan_.mesh, front);
+      for (const bool sequence : {false, true}) {
+        if (sequence && behind.empty()) continue;
+        megatron.sequence_parallel = sequence;
+        const std::string name = behind.empty() ? "batch over all axes"
+                                 : sequence     ? "megatron, sequence parallel" + over
+                                                : "megatron" + over;
+        try_planned(name, plan_megatron(kernels_, megatron));
+      }
+    }
+    const Family family = study_.model.family;
+    const bool of_layers = family == Family::kGpt || family == Family::kBert ||
+                           family == Family::kLlama || family == Family::kT5 ||
+                           family == Family::kVit || family == Family::kClip;
+    for (std::size_t first = 1; of_layers && first < all.size(); ++first) {
+      const AtpPlan atp{plan_.mesh, plan_.data,
+                        Axes(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first)),
+                        Axes(all.begin() + static_cast<std::ptrdiff_t>(first), all.end())};
+      try_planned(
+          "atp, " + axes_text(plan_.mesh, atp.first) + " by " + axes_text(plan_.mesh, atp.second),
+          plan_atp(kernels_, atp));
+    }
+  }
+
+  void make_problem() {
+    auto one = one_stage_graph(prepared_.model, one_device(study_), prepared_.software);
+    if (const auto* reason = std::get_if<Infeasible>(&one)) throw plan_error(study_, *reason);
+    const auto& training = std::get<TrainingGraph>(one);
+    problem_.emplace(whole_, training, plan_.tensor, prepared_.hardware, prepared_.software,
+                     costs(training));
+  }
+
+  /// Memory by what the unsplit model takes: of a parameter, and of what a microbatch keeps.
+  MapCosts costs(const TrainingGraph& training) {
+    MapCosts out;
+    const std::vector<std::int64_t> devices = devices_of_tensor_group(study_.parallel);
+    const auto matrix = communication_matrix(study_.cluster);
+    PairCosts pairs;
+    const auto* known = std::get_if<CommunicationMatrix>(&matrix);
+    if (known != nullptr && devices.size() <= kMostPaired)
+      pairs = pair_costs(*known, study_.cluster, devices);
+    out.links =
+        axis_links(plan_.mesh, plan_.tensor, devices[1] - devices[0], study_.cluster, pairs);
+    out.microbatches = static_cast<double>(std::max<std::int64_t>(1, study_.num_microbatches()));
+    out.gradient_bytes = static_cast<double>(size_in_bytes(study_.training.grad_dtype));
+    constexpr double kUpdateTouches = 7;  // of four bytes: gradient; weight and moments, both ways
+    out.update = kUpdateTouches * 4 / prepared_.hardware.memory_bandwidth;
+    study_.parallel.tensor_ops = listed_ops(whole_, tensor_);
+    PassLog log;
+    const auto program = program_of(prepared_, study_, log);
+    double state = 0, kept = 0;
+    if (program) {
+      for (const MemoryPeak& peak : peaks_of(prepared_, study_, *program)) {
+        state += static_cast<double>(peak.parameters + peak.gradients + peak.optimizer_state);
+        kept += static_cast<double>(peak.activations);
+        fixed_ = std::max(fixed_, static_cast<double>(peak.buffers));
+      }
+    }
+    double elements = 0;
+    for (const Parameter& parameter : training.graph.parameters)
+      elements +=
+          parameter.tensor == kNoIndex ? 0 : static_cast<double>(num_elements(parameter.padded));
+    const auto of_microbatch = static_cast<double>(profile_memory(training).kept);
+    out.state_bytes = elements > 0 ? state / elements : 0;
+    out.kept_factor = of_microbatch > 0 ? kept / of_microbatch : 1;
+    return out;
+  }
+
+  /// The program at the budget of all pipeline ranks together; where its answer, whose moves take
+  /// memory of their own, does not keep it, at less, with a price on that memory that rises.
+  void try_budgets() {
+    double price = 0;
+    const double ranks = study_.parallel.pipeline;
+    double budget = std::max(0.0, budget_ - fixed_) * ranks;
+    for (int tried = 0; tried < kMostTries; ++tried) {
+      StrategyProblem problem = problem_->with_priced_moves(price);
+      problem.budget = budget;
+      const auto found = choose_strategies(problem, options());
+      const auto* chosen = std::get_if<ChosenStrategies>(&found);
+      if (chosen == nullptr) return;
+      const SplitTrial* trial =
+          try_choice(tried == 0 ? "op by op" : "op by op, within " + bytes_text(budget / ranks),
+                     chosen->choice);
+      if (trial == nullptr || static_cast<double>(trial->peak) <= budget_) return;
+      budget = std::min(budget, chosen->memory) * budget_ / static_cast<double>(trial->peak) *
+               kNextBudget;
+      price = price == 0 ? chosen->objective / (kFirstPrice * budget) : price * kNextPrice;
+    }
+  }
+
+  /// Less than the least so far, as long as there is: the program's least memory, and what it
+  /// answers to budgets below.
+  void try_smaller() {
+    StrategyProblem problem = problem_->problem();
+    problem.budget = least_memory(problem);
+    const auto found = choose_strategies(problem, options());
+    try_choice("least memory", std::get<ChosenStrategies>(found).choice);
+    if (best_ == kNone || fits(best_)) return;
+    const double said = budget_;
+    for (std::size_t before = kNone; best_ != before;) {
+      before = best_;
+      budget_ = static_cast<double>(trials_[best_].peak - 1);
+      try_budgets();
+    }
+    budget_ = said;
+  }
+
+  static StrategyOptions options() {
+    StrategyOptions out;
+    out.most_steps = out.most_steps_of_few = kBranchSteps;
+    out.kicks = 0;
+    return out;
+  }
+
+  [[noreturn]] void fail() const {
+    const bool said = study_.parallel.tensor_memory > 0;
+    const std::string key =
+        said ? "parallel.tensor_method.memory_budget" : "parallel.tensor_method";
+    if (best_ == kNone) throw plan_error(study_, *refused_);
+    throw plan_error(
+        study_,
+        {"no splits of ops fit " + bytes_text(budget_) + " a device" +
+             (said ? "" : ", which is what it has") + "; the smallest budget that works is " +
+             std::to_string(trials_[best_].peak) + " B (" + bytes_text(trials_[best_].peak) + ")",
+         key});
+  }
+
+  const Prepared& prepared_;
+  Study study_;
+  MapPlan plan_;
+  AxisSet tensor_;
+  Graph kernels_;
+  double budget_;     // bytes of a device
+  double fixed_ = 0;  // of it, whatever is chosen
+  PlannedGraph whole_;
+  std::optional<MapProblem> problem_;
+  std::optional<Infeasible> refused_;  // why the first that has no Program has none
+  std::vector<SplitTrial> trials_;
+  std::size_t best_ = kNone;
+};
+
+/// What nobody can tell before there is a graph.
+void check_ops(const Prepared& prepared) {
+  const Study& study = prepared.study;
+  const Graph kernels = select_kernels(prepared.model, prepared.software,
+                                       study.training.flash_attention == FlashAttention::kOn);
+  std::vector<ConfigError> errors;
+  for (const GivenMistake& one : find_map_mistakes(kernels, map_plan(study.parallel)))
+    errors.push_back(error_at(study, one.key, one.problem));
+  if (!errors.empty()) throw ConfigError(errors);
+}
+
+}  // namespace
+
+void choose_splits(Prepared& prepared) {
+  ParallelConfig& parallel = prepared.study.parallel;
+  if (parallel.tensor_method != "map" || parallel.tensor == 1) return;
+  if (!parallel.tensor_ops.empty()) return check_ops(prepared);
+  SplitChooser chooser(prepared);
+  ChosenSplits chosen = chooser.run();
+  prepared.study.origins["parallel.tensor_method.ops"] =
+      derived_origin("the fastest of " + std::to_string(chosen.trials.size()) + ": " +
+                     chosen.trials[chosen.best].name);
+  parallel.tensor_ops = std::move(chosen.ops);
+  auto& planned = prepared.study.planned;
+  planned.insert(planned.end(), chosen.lines.begin(), chosen.lines.end());
+}
+
+}  // namespace trainyard

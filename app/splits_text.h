@@ -1,0 +1,39 @@
+// What was tried for how ops are split, and what the plan says of each of them: for `compile`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/units.h"
+#include "engine/passes/plan_map.h"
+#include "engine/planner/map_problem.h"
+
+namespace trainyard {
+
+/// A sharding that was compiled and simulated.
+struct SplitTrial {
+  std::string name;
+  std::vector<GivenSharding> ops;
+  PlannedGraph planned;
+  Seconds step = 0;
+  Bytes peak = 0;  // of the rank that needs most
+};
+
+struct ChosenSplits {
+  std::vector<SplitTrial> trials;
+  std::size_t best = 0;
+  const MapProblem* problem = nullptr;
+  std::optional<Choice> choice;  // of the problem, that the best is; nullopt: it has none such
+  std::vector<GivenSharding> ops;
+  std::vector<std::string> lines;
+};
+
+std::string axes_text(const DeviceMesh& mesh, const Axes& axes);  // "tp0 tp1"
+
+/// The trials, fastest first; then each op that layers repeat once: its split, how its result is
+/// stored, what it takes, and the next best split with all others as they are.
+std::vector<std::string> splits_text(const PlannedGraph& whole, const MapPlan& plan,
+                                     const ChosenSplits& chosen);
+
+}  // namespace trainyard

@@ -1,0 +1,100 @@
+// Method map of tensor parallelism: what goes with it, and the mesh of a study that names none.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/cluster/communication_matrix.h"
+#include "engine/cluster/pair_mesh.h"
+#include "engine/passes/plan_mesh.h"
+#include "engine/plan/plan_limits.h"
+#include "study/study_origin.h"
+#include "study/study_parts.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr const char* kMeshKey = "parallel.tensor_method.mesh";
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+std::string mesh_text(const std::vector<int>& mesh) {
+  std::string out;
+  for (const int ranks : mesh) out += (out.empty() ? "[" : ", ") + text(ranks);
+  return out + "]";
+}
+
+/// Axes of one rank split nothing.
+std::vector<int> without_ones(std::vector<int> mesh) {
+  std::erase(mesh, 1);
+  if (mesh.empty()) mesh.push_back(1);
+  return mesh;
+}
+
+}  // namespace
+
+void check_map(Study& study) {
+  ParallelConfig& parallel = study.parallel;
+  const auto refuse = [&](bool wrong, const std::string& key, const std::string& why) {
+    if (wrong) fail_at(study, key, why);
+  };
+  refuse(!parallel.tensor_axes.empty(), "parallel.tensor",
+         "method map makes the axes; write " + text(parallel.tensor) +
+             " and tensor_method: {name: map, mesh: " + mesh_text(parallel.tensor_axes) + "}");
+  if (!parallel.tensor_mesh.empty()) {
+    std::int64_t ranks = 1;
+    for (const int size : parallel.tensor_mesh)
+      ranks = std::min<std::int64_t>(ranks * size, kMaxRanks + 1);
+    refuse(ranks != parallel.tensor, kMeshKey,
+           "the ranks of mesh " + mesh_text(parallel.tensor_mesh) + " are not the " +
+               text(parallel.tensor) + " of parallel.tensor");
+    parallel.tensor_mesh = without_ones(parallel.tensor_mesh);
+  }
+  refuse(parallel.sequence_parallel, "parallel.sequence_parallel",
+         "method map splits sequences where that costs least; write false");
+  refuse(parallel.context.degree > 1, "parallel.context",
+         "does not go with method map in this version; write 1");
+  refuse(parallel.tensor_overlap != "none", "parallel.tensor_overlap",
+         "does not go with method map in this version; write none");
+  refuse(study.documents.on(), "data.documents",
+         "does not go with method map in this version; leave it out");
+  refuse(study.training.fp8.on(), "training.precision",
+         "fp8 does not go with method map in this version; write bf16");
+  refuse(!study.sharding.empty(), "sharding",
+         "method map chooses how each op is split; leave one of them out");
+}
+
+void choose_map_mesh(Study& study) {
+  ParallelConfig& parallel = study.parallel;
+  if (!parallel.tensor_mesh.empty()) return;
+  constexpr int kMostPaired = 1024;
+  if (parallel.tensor > kMostPaired) {
+    fail_at(study, "parallel.tensor_method",
+            "no mesh is chosen of more than " + text(kMostPaired) +
+                " ranks; write {name: map, mesh: [" + text(parallel.tensor) +
+                "]}, or another mesh");
+  }
+  const auto matrix = communication_matrix(study.cluster);
+  if (const auto* reason = std::get_if<Infeasible>(&matrix)) {
+    fail_at(study, "parallel.tensor_method",
+            "no mesh is chosen: " + reason->reason + "; write {name: map, mesh: [" +
+                text(parallel.tensor) + "]}, or another mesh");
+  }
+  const PairMesh mesh = mesh_of_ranks(pair_costs(std::get<CommunicationMatrix>(matrix),
+                                                 study.cluster, devices_of_tensor_group(parallel)));
+  std::vector<int> shape = without_ones(mesh.shape);
+  if (shape.size() > kMaxTensorAxes) {
+    fail_at(study, "parallel.tensor_method",
+            "links have " + text(std::ssize(shape)) + " levels, and a mesh at most " +
+                text(kMaxTensorAxes) + " axes; write {name: map, mesh: [" + text(parallel.tensor) +
+                "]}, or another mesh");
+  }
+  parallel.tensor_mesh = std::move(shape);
+  study.origins[kMeshKey] =
+      derived_origin(mesh.reason.empty() ? "levels of the cluster's links"
+                                         : "as square as it can be: " + mesh.reason);
+}
+
+}  // namespace trainyard

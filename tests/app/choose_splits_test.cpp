@@ -1,0 +1,154 @@
+// parallel.tensor_method: map, from a study to its plan: never slower than the shardings that it
+// tries, within its budget, and the same again from the resolved study.
+#include "app/choose_splits.h"
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "app/analytic_step.h"
+#include "app/simulation.h"
+#include "engine/program/program_text.h"
+#include "study/study_writer.h"
+#include "tests/support/studies.h"
+
+namespace trainyard {
+
+namespace {
+
+using Sets = std::vector<std::string>;
+
+const std::string kGpt =
+    "model: {family: gpt, layers: 4, hidden: 1024, heads: 16, vocab: 8192, seq_len: 512}\n"
+    "cluster: pcie-8x-a100\n"
+    "parallel: {tensor: 8, tensor_method: map}\n"
+    "training: {global_batch: 8, microbatch: 8, precision: bf16}\n";
+const std::string kMegatron = "parallel.tensor_method=megatron";
+
+/// Simulated, with links shared.
+Seconds step(const Prepared& prepared) {
+  const Program program = compiled_program(prepared);
+  SourceLog sources;
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
+  const std::array<Job, 1> jobs = {Job{&program, 0}};
+  RunOptions options;
+  options.record_rows = false;
+  return make_executor("fluid")->run(jobs, costs, options).period;
+}
+
+Bytes peak(const Prepared& prepared) {
+  Bytes most = 0;
+  for (const MemoryPeak& one : peaks_of(prepared, prepared.study, compiled_program(prepared)))
+    most = std::max(most, one.total);
+  return most;
+}
+
+std::string budget(Bytes bytes) {
+  return "parallel.tensor_method={name: map, memory_budget: " + std::to_string(bytes) + " B}";
+}
+
+std::string fault(const Sets& sets) {
+  try {
+    prepare_text(kGpt, sets);
+  } catch (const PlanError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("map is no slower than Megatron, ATP or a batch that is split over all ranks") {
+  for (const std::string& model :
+       {std::string("{family: gpt, layers: 4, hidden: 1024, heads: 16, vocab: 8192, seq_len: 512}"),
+        std::string("{family: bert, layers: 4, hidden: 512, heads: 8, vocab: 8192, seq_len: 128}"),
+        std::string("{family: llama, layers: 4, hidden: 1024, heads: 16, kv_heads: 8, ffn: 2816, "
+                    "vocab: 8192, seq_len: 512}")}) {
+    for (const std::string cluster : {"pcie-8x-a100", "dgx-a100-80g"}) {
+      CAPTURE(model, cluster);
+      const Sets sets = {"model=" + model, "cluster=" + cluster};
+      const Seconds map = step(prepare_text(kGpt, sets));
+      const auto under = [&](const std::string& method) {
+        Sets with = sets;
+        with.push_back(method);
+        return step(prepare_text(kGpt, with));
+      };
+      CHECK(map <= under(kMegatron) * (1 + 1e-9));
+      CHECK(map <= under("parallel={tensor: 8, sequence_parallel: true}") * (1 + 1e-9));
+      CHECK(map <= under("parallel.tensor_method={name: atp, mesh: [2, 4]}") * (1 + 1e-9));
+    }
+  }
+}
+
+TEST_CASE("the resolved study has the plan, with its mesh, and the same digest") {
+  const Prepared chosen = prepare_text(kGpt);
+  CHECK(chosen.study.parallel.tensor_mesh == std::vector<int>{2, 4});
+  CHECK(!chosen.study.planned.empty());
+  const std::string text = resolved_study_text(chosen.study);
+  const Prepared again = prepare_text(text);
+  CHECK(again.study.parallel == chosen.study.parallel);
+  CHECK(again.study.planned.empty());
+  CHECK(program_digest(compiled_program(again)) == program_digest(compiled_program(chosen)));
+}
+
+TEST_CASE("what map chooses keeps its budget, and a smaller one costs time") {
+  const Prepared free = prepare_text(kGpt);
+  const Bytes most = peak(free);
+  const Prepared tight = prepare_text(kGpt, {budget(most * 9 / 10)});
+  CHECK(peak(tight) <= most * 9 / 10);
+  CHECK(step(tight) >= step(free) * (1 - 1e-9));
+}
+
+TEST_CASE("a budget that nothing keeps is refused with the smallest that works, which does") {
+  const std::string text = fault({budget(Bytes{1} << 20)});
+  CHECK_THAT(text, Catch::Contains("parallel.tensor_method.memory_budget: the plan cannot run: no "
+                                   "splits of ops fit 1.000 MiB a device; the smallest budget that "
+                                   "works is "));
+  const std::size_t at = text.find("works is ") + 9;
+  const Bytes least = std::stoll(text.substr(at));
+  CHECK(peak(prepare_text(kGpt, {budget(least)})) <= least);
+  CHECK_THAT(fault({budget(least - 1)}), Catch::Contains("works is " + std::to_string(least)));
+}
+
+TEST_CASE("links that nest make the mesh, and the batch goes over the outermost") {
+  // Two sockets with 1 GB/s between them, four bridged devices... of which a ring inside
+  // reaches 20.
+  const Sets sets = {
+      "cluster={preset: nvlink-pairs-8x-a100, host: {sockets: 2, memory: 204.8 GB/s, link: 1 "
+      "GB/s}}",
+      "training.global_batch=16", "training.microbatch=16"};
+  const Prepared prepared = prepare_text(kGpt, sets);
+  CHECK(prepared.study.parallel.tensor_mesh == std::vector<int>{2, 2, 2});
+  CHECK(step(prepared) < step(prepare_text(kGpt, {sets[0], sets[1], sets[2], kMegatron})));
+}
+
+TEST_CASE("map goes with pipelines, replicas and ZeRO") {
+  for (const Sets& sets :
+       {Sets{"parallel={tensor: 4, pipeline: 2, tensor_method: map}", "training.microbatch=4"},
+        Sets{"parallel={tensor: 2, pipeline: 2, data: 2, tensor_method: map}",
+             "training.microbatch=2", "schedule=zb-h1"},
+        Sets{"parallel={tensor: 4, data: 2, zero: 1, tensor_method: map}", "training.microbatch=4",
+             "recompute=full"},
+        Sets{"parallel={tensor: 4, data: 2, zero: 3, tensor_method: map}",
+             "training.microbatch=4"}}) {
+    CAPTURE(sets);
+    const Prepared prepared = prepare_text(kGpt, sets);
+    Sets megatron = sets;
+    megatron.push_back(kMegatron);
+    CHECK(step(prepared) <= step(prepare_text(kGpt, megatron)) * (1 + 1e-9));
+  }
+}
+
+TEST_CASE("one rank has nothing to choose") {
+  const Prepared one = prepare_text(
+      kGpt, {"parallel={tensor: 1, data: 8, tensor_method: map}", "training.microbatch=1"});
+  CHECK(one.study.parallel.tensor_ops.empty());
+  CHECK(program_digest(compiled_program(one)) ==
+        program_digest(compiled_program(
+            prepare_text(kGpt, {"parallel={tensor: 1, data: 8}", "training.microbatch=1"}))));
+}
+
+}  // namespace trainyard
