@@ -61,6 +61,28 @@ TEST_CASE("what map chooses for images trains as one device does") {
             {ranks[0]});
 }
 
+TEST_CASE("what map chooses for other models trains as one device does") {
+  const std::vector<Sets> ranks = {
+      {"cluster.ranks=4", "parallel.tensor=4", "parallel.tensor_method=map"},
+      {"cluster.ranks=2", "parallel.tensor=2", "parallel.tensor_method=map"}};
+  check_all(study_of("{family: ncf, layers: 3, hidden: 4, users: 32, items: 20}", 16, 4), ranks);
+  check_all(study_of("{family: mamba2, layers: 2, hidden: 16, head_dim: 8, state_size: 6, "
+                     "chunk_size: 4, vocab: 40, seq_len: 8}",
+                     8, 4),
+            ranks);
+  check_all(study_of("{family: swin, layers: 8, hidden: 16, heads: 2, image_size: 32, patch_size: "
+                     "2, window_size: 2, classes: 4}",
+                     8, 4),
+            ranks);
+  check_all(study_of("{family: unet, depth: 2, hidden: 8, image_size: 16, classes: 5}", 8, 4),
+            ranks);
+  check_all(study_of("{family: clip, layers: 2, hidden: 16, heads: 4, vocab: 40, seq_len: 6, "
+                     "image_layers: 2, image_hidden: 16, image_heads: 4, image_size: 8, "
+                     "patch_size: 4, projection_dim: 8, contrast: 4}",
+                     8, 8),
+            ranks);
+}
+
 TEST_CASE("splits of the batch, of heads and of the sequence over one mesh train as one device") {
   // Rows over tp0; heads and features over tp1; what fc2 makes over rows and the sequence.
   const std::string ops =
