@@ -199,11 +199,11 @@ class SplitChooser {
   MapCosts costs(const TrainingGraph& training) {
     MapCosts out;
     const std::vector<std::int64_t> devices = devices_of_tensor_group(study_.parallel);
-    const auto matrix = communication_matrix(study_.cluster);
     PairCosts pairs;
-    const auto* known = std::get_if<CommunicationMatrix>(&matrix);
-    if (known != nullptr && devices.size() <= kMostPaired)
-      pairs = pair_costs(*known, study_.cluster, devices);
+    if (devices.size() <= kMostPaired) {
+      auto known = pair_costs(study_.cluster, devices);
+      if (auto* found = std::get_if<PairCosts>(&known)) pairs = std::move(*found);
+    }
     out.links =
         axis_links(plan_.mesh, plan_.tensor, devices[1] - devices[0], study_.cluster, pairs);
     out.microbatches = static_cast<double>(std::max<std::int64_t>(1, study_.num_microbatches()));

@@ -5,7 +5,6 @@
 #include <variant>
 #include <vector>
 
-#include "engine/cluster/communication_matrix.h"
 #include "engine/cluster/pair_mesh.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/plan/plan_limits.h"
@@ -76,14 +75,13 @@ void choose_map_mesh(Study& study) {
                 " ranks; write {name: map, mesh: [" + text(parallel.tensor) +
                 "]}, or another mesh");
   }
-  const auto matrix = communication_matrix(study.cluster);
-  if (const auto* reason = std::get_if<Infeasible>(&matrix)) {
+  const auto pairs = pair_costs(study.cluster, devices_of_tensor_group(parallel));
+  if (const auto* reason = std::get_if<Infeasible>(&pairs)) {
     fail_at(study, "parallel.tensor_method",
             "no mesh is chosen: " + reason->reason + "; write {name: map, mesh: [" +
                 text(parallel.tensor) + "]}, or another mesh");
   }
-  const PairMesh mesh = mesh_of_ranks(pair_costs(std::get<CommunicationMatrix>(matrix),
-                                                 study.cluster, devices_of_tensor_group(parallel)));
+  const PairMesh mesh = mesh_of_ranks(std::get<PairCosts>(pairs));
   std::vector<int> shape = without_ones(mesh.shape);
   if (shape.size() > kMaxTensorAxes) {
     fail_at(study, "parallel.tensor_method",

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <numeric>
 
+#include "engine/cluster/communication_matrix.h"
+
 namespace trainyard {
 
 namespace {
@@ -183,8 +185,13 @@ PairMesh mesh_of_ranks(const PairCosts& pairs) {
   return mesh;
 }
 
-PairCosts pair_costs(const CommunicationMatrix& matrix, const Cluster& cluster,
-                     const std::vector<std::int64_t>& devices) {
+std::variant<PairCosts, Infeasible> pair_costs(const Cluster& cluster,
+                                               const std::vector<std::int64_t>& devices) {
+  Cluster filled = cluster;
+  filled.num_devices = cluster.num_nodes * cluster.devices_per_node;
+  const auto levels = communication_matrix(filled);
+  if (const auto* reason = std::get_if<Infeasible>(&levels)) return *reason;
+  const CommunicationMatrix& matrix = std::get<CommunicationMatrix>(levels);
   std::vector<std::vector<std::vector<BytesPerSecond>>> paths;
   for (const CommunicationLevel& level : matrix) paths.push_back(widest_paths(level));
   PairCosts out(devices.size(), std::vector<PairCost>(devices.size()));

@@ -3,10 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/cluster/cluster.h"
-#include "engine/cluster/communication_matrix.h"
 
 namespace trainyard {
 
@@ -21,9 +22,10 @@ using PairCosts = std::vector<std::vector<PairCost>>;
 
 /// What pairs of these devices take, as a simulated cluster answers: beta of the level at which
 /// they part, of two that are not joined there that of the widest path; alpha a step of a
-/// collective on its links.
-PairCosts pair_costs(const CommunicationMatrix& matrix, const Cluster& cluster,
-                     const std::vector<std::int64_t>& devices);
+/// collective on its links. Nodes count as filled: what two devices take does not depend on it.
+/// Infeasible as communication_matrix().
+std::variant<PairCosts, Infeasible> pair_costs(const Cluster& cluster,
+                                               const std::vector<std::int64_t>& devices);
 
 struct PairMesh {
   std::vector<int> shape;      // sizes of the axes, the slowest links first

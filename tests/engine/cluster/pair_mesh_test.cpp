@@ -134,15 +134,21 @@ TEST_CASE("pairs of a simulated machine part where its levels do") {
   cluster.intra.collective.by_ranks[3].efficiency = 1.0 / 12;
   cluster.host.sockets = 2;
   cluster.host.link = 10e9;
-  const auto matrix = std::get<CommunicationMatrix>(communication_matrix(cluster));
-  const PairCosts pairs = pair_costs(matrix, cluster, {0, 1, 2, 3, 4, 5, 6, 7});
+  const auto costs_of = [&](const std::vector<std::int64_t>& devices) {
+    return std::get<PairCosts>(pair_costs(cluster, devices));
+  };
+  const PairCosts pairs = costs_of({0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(pairs[0][1].beta == Approx(1 / 300e9));
   CHECK(pairs[1][2].beta == Approx(1 / 25e9));
   CHECK(pairs[3][4].beta == Approx(1 / 10e9));
   CHECK(pairs[0][7].alpha == 3e-6);
   CHECK(mesh_of_ranks(pairs).shape == std::vector<int>{2, 2, 2});
   // Every second device: pairs are apart.
-  CHECK(mesh_of_ranks(pair_costs(matrix, cluster, {0, 2, 4, 6})).shape == std::vector<int>{2, 2});
+  CHECK(mesh_of_ranks(costs_of({0, 2, 4, 6})).shape == std::vector<int>{2, 2});
+  // A part of the node has the same pairs.
+  cluster.num_devices = 4;
+  CHECK(mesh_of_ranks(costs_of({0, 1, 2, 3})).shape == std::vector<int>{2, 2});
+  CHECK(costs_of({0, 1})[0][1].beta == pairs[0][1].beta);
 }
 
 TEST_CASE("ranks keep their order, where links ask for another the mesh is square") {
