@@ -198,6 +198,17 @@ std::string pattern_of(const std::string& name) {
   return out;
 }
 
+/// What a spec says of some axes.
+TensorSpec along(TensorSpec spec, AxisSet axes) {
+  for (DimSplit& dim : spec.dims) {
+    dim.after = among(dim.after, axes);
+    for (DimPart& part : dim.parts) part.axes = among(part.axes, axes);
+  }
+  spec.partial = static_cast<AxisSet>(spec.partial & axes);
+  spec.entered = static_cast<AxisSet>(spec.entered & axes);
+  return spec;
+}
+
 using OpUse = std::pair<std::vector<std::pair<std::string, std::string>>, std::string>;
 
 OpUse use_of(const PlannedGraph& planned, OpId id, const IndexSpace& space, AxisSet tensor) {
@@ -216,7 +227,7 @@ OpUse use_of(const PlannedGraph& planned, OpId id, const IndexSpace& space, Axis
   made.partial = static_cast<AxisSet>(made.partial & ~tensor);
   made.maximum = made.maximum && made.partial != 0;
   const TensorSpec& stored = planned.sharding.specs[planned.sharding.stored[op.outputs[0]]];
-  if (made != stored) out.second = to_text(stored, mesh, NamedAxes::kAll);
+  if (made != stored) out.second = to_text(along(stored, tensor), mesh);
   return out;
 }
 

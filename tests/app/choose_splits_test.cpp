@@ -94,6 +94,20 @@ TEST_CASE("the resolved study has the plan, with its mesh, and the same digest")
   CHECK(program_digest(compiled_program(again)) == program_digest(compiled_program(chosen)));
 }
 
+TEST_CASE("resolved studies say nothing of the axes of replicas, however many there are") {
+  for (const std::string zero : {"{stage: 1}", "{stage: 3, replicate: 2}"}) {
+    CAPTURE(zero);
+    const Prepared chosen =
+        prepare_text(kGpt, {"parallel={tensor: 2, data: 4, zero: " + zero + ", tensor_method: map}",
+                            "training.global_batch=16", "training.microbatch=1"});
+    for (const GivenSharding& one : chosen.study.parallel.tensor_ops) {
+      for (const auto& [name, spec] : one.specs) CHECK_THAT(spec, !Catch::Contains("dp"));
+    }
+    const Prepared again = prepare_text(resolved_study_text(chosen.study));
+    CHECK(program_digest(compiled_program(again)) == program_digest(compiled_program(chosen)));
+  }
+}
+
 TEST_CASE("what map chooses keeps its budget, and a smaller one costs time") {
   const Prepared free = prepare_text(kGpt);
   const Bytes most = peak(free);
