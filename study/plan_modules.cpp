@@ -45,7 +45,7 @@ StudyDraft one_device_of(const StudyDraft& draft) {
   one.parallel.d2d_buffer = 0;
   one.training.cpu_offload = false;
   one.training.microbatches.clear();
-  one.training.global_batch = one.training.microbatch;
+  one.training.global_batch = one.training.microbatch * one.parallel.batch_ranks();
   return one;
 }
 

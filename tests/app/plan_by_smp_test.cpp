@@ -15,6 +15,7 @@
 #include "app/analytic_step.h"
 #include "engine/exec/costs.h"
 #include "engine/partition/module_walk.h"
+#include "engine/program/verify.h"
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 
@@ -48,6 +49,15 @@ std::string tiny(const std::string& model, const std::string& partition, int ran
 }
 
 }  // namespace
+
+TEST_CASE("modules are weighed where a tensor group's ranks have samples of their own") {
+  const Prepared prepared = prepare_text(
+      tiny("{family: gpt, layers: 4, hidden: 64, heads: 4, vocab: 128, seq_len: 32}", "smp", 2),
+      Sets{"parallel.tensor=2", "parallel.tensor_method=smp", "training.microbatch=1"});
+  // 4 sequences are two microbatches of one on each of two ranks.
+  CHECK(prepared.study.num_microbatches() == 2);
+  CHECK_FALSE(find_violation(compiled_program(prepared)));
+}
 
 TEST_CASE("T5-11B is four encoder and four decoder devices by memory, three and five by time") {
   std::ifstream file(source_root() + "/configs/papers/smp-t5-11b.yaml");
