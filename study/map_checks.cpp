@@ -1,10 +1,12 @@
 // Method map of tensor parallelism: what goes with it, and the mesh of a study that names none.
 #include <algorithm>
+#include <cctype>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "engine/base/user_text.h"
 #include "engine/cluster/pair_mesh.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/plan/plan_limits.h"
@@ -23,6 +25,36 @@ std::string mesh_text(const std::vector<int>& mesh) {
   std::string out;
   for (const int ranks : mesh) out += (out.empty() ? "[" : ", ") + text(ranks);
   return out + "]";
+}
+
+/// Names of `text` that begin with "dp": the axes of replicas.
+std::string replica_axis(const std::string& text) {
+  for (std::size_t at = text.find("dp"); at != std::string::npos; at = text.find("dp", at + 1)) {
+    if (at > 0 && std::isalnum(static_cast<unsigned char>(text[at - 1])) != 0) continue;
+    const std::size_t end = text.find_first_not_of("0123456789", at + 2);
+    return text.substr(at, end == std::string::npos ? end : end - at);
+  }
+  return "";
+}
+
+/// The batch is split over the replicas' axes whatever the list says; a result may say so, too,
+/// where there are several.
+void check_named_axes(const Study& study) {
+  const bool several = study.parallel.gradient_ranks() > 1 || !study.partition.replicas.empty();
+  const auto refuse = [&](const std::string& op, const std::string& text, const std::string& why) {
+    const std::string axis = replica_axis(text);
+    if (axis.empty()) return;
+    fail_at(study, "parallel.tensor_method.ops",
+            quoted(op) + " names " + axis + ", " + why +
+                "; name the mesh's own axes, tp or tp0, tp1 and so on");
+  };
+  for (const GivenSharding& given : study.parallel.tensor_ops) {
+    for (const auto& [index, axes] : given.strategy)
+      refuse(given.modules, axes, "over which the batch is split by itself");
+    if (several) continue;
+    for (const auto& [name, spec] : given.specs)
+      refuse(given.modules, spec, "and there is one replica");
+  }
 }
 
 /// Axes of one rank split nothing.
@@ -63,6 +95,10 @@ void check_map(Study& study) {
          "fp8 does not go with method map in this version; write bf16");
   refuse(!study.sharding.empty(), "sharding",
          "method map chooses how each op is split; leave one of them out");
+  refuse(!parallel.tensor_modules.empty(), "parallel.tensor_modules",
+         "method map chooses for all ops; leave it out, or fix ops by tensor_method: {name: map, "
+         "ops: {...}}");
+  check_named_axes(study);
 }
 
 void choose_map_mesh(Study& study) {

@@ -141,7 +141,7 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
     for (const YamlNode& item : mesh.items())
       config.tensor_mesh.push_back(static_cast<int>(item.as_integer(1, kMaxRanks)));
     const std::size_t axes = config.tensor_mesh.size();
-    if (config.tensor_method == "map" ? axes > kMaxTensorAxes : axes != 2)
+    if (config.tensor_method == "map" ? axes == 0 || axes > kMaxTensorAxes : axes != 2)
       mesh.fail(config.tensor_method == "map"
                     ? "expected the ranks along at most 4 axes, such as [2, 2, 2]"
                     : "expected the ranks along two axes, such as [2, 4]");
@@ -178,12 +178,11 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
   for (const auto& [key, method, problem] : kMethodKeys) {
     if (config.tensor_method == method || !section.contains(key)) continue;
     if (map && key == "mesh") continue;  // atp's and map's
-    const std::string why = map && key == "measured"
-                                ? " takes its mesh from the cluster's links"
-                                : std::string(problem);
+    const std::string why = map && key == "measured" ? " takes its mesh from the cluster's links"
+                                                     : std::string(problem);
     fail_at(parallel.study(), section.key_path(key),
-            "method " + config.tensor_method + why + "; leave it out, or write name: " +
-                std::string(method));
+            "method " + config.tensor_method + why +
+                "; leave it out, or write name: " + std::string(method));
   }
 }
 

@@ -233,11 +233,19 @@ TEST_CASE("what does not go with method map is said at its place") {
              Catch::Contains("measured: method map takes its mesh from the cluster"));
   CHECK_THAT(error("{name: atp, memory_budget: 1 GiB}"),
              Catch::Contains("chooses no splits of ops; leave it out, or write name: map"));
+  CHECK_THAT(error("{name: map, mesh: []}"), Catch::Contains("mesh: expected the ranks"));
+  CHECK_THAT(
+      error("{name: map, mesh: [4], ops: {\"*.fc1.linear\": {strategy: {o: [dp]}}}}"),
+      Catch::Contains("ops: '*.fc1.linear' names dp, over which the batch is split by itself"));
+  CHECK_THAT(error("{name: map, mesh: [4], ops: {\"*.fc1.linear\": {result: \"[dp tp, R, R]\"}}}"),
+             Catch::Contains("ops: '*.fc1.linear' names dp, and there is one replica"));
   CHECK_THAT(error("{name: map, memory_budget: 0 GiB}"),
              Catch::Contains("memory_budget: expected more than 0 bytes"));
   CHECK_THAT(
       error("{name: map, ops: {\"*\": {strategy: {o: [tp]}}}}"),
       Catch::Contains("ops: names axes of a mesh that is yet to be chosen; write mesh: [4]"));
+  CHECK_THAT(error("map", {"parallel.tensor_modules=['*.mlp']"}),
+             Catch::Contains("parallel.tensor_modules: method map chooses for all ops"));
   CHECK_THAT(error("map", {"parallel.sequence_parallel=true"}),
              Catch::Contains("parallel.sequence_parallel: method map splits sequences where that "
                              "costs least; write false"));
