@@ -1,12 +1,12 @@
 // Methods of tensor parallelism: what goes with each, and which mesh a study of atp gets that names
 // none.
 #include <algorithm>
-#include <initializer_list>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "engine/base/quantity.h"
+#include "engine/base/user_text.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/planner/atp_mesh.h"
 #include "study/study_origin.h"
@@ -46,24 +46,28 @@ void check_mesh_ranks(Study& study) {
               " ranks, and parallel.tensor says " + text(parallel.tensor));
 }
 
-bool is_one_of(Family family, std::initializer_list<Family> families) {
-  return std::find(families.begin(), families.end(), family) != families.end();
-}
-
 void refuse(const Study& study, bool wrong, const std::string& key, const std::string& why) {
   if (wrong) fail_at(study, key, why);
 }
 
+/// Refuses other families than these; `does`, `of`: "splits the layers of", "of".
+void refuse_families(const Study& study, const std::vector<Family>& families,
+                     const std::string& does, const std::string& of) {
+  const Family family = study.model.family;
+  std::vector<std::string> names;
+  for (const Family one : families) names.emplace_back(to_string(one));
+  refuse(study, std::find(families.begin(), families.end(), family) == families.end(), kMethodKey,
+         "method " + study.parallel.tensor_method + " " + does + " families " + join_words(names) +
+             " in this version, not " + of + " " + std::string(to_string(family)) +
+             "; write megatron");
+}
+
 void check_atp(const Study& study) {
   const ParallelConfig& parallel = study.parallel;
-  const Family family = study.model.family;
-  refuse(study,
-         !is_one_of(family, {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5, Family::kVit,
-                             Family::kClip}),
-         kMethodKey,
-         "method atp splits the layers of families gpt, bert, llama, t5, vit and clip in this "
-         "version, not of " +
-             std::string(to_string(family)) + "; write megatron");
+  refuse_families(
+      study,
+      {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5, Family::kVit, Family::kClip},
+      "splits the layers of", "of");
   refuse(study, parallel.sequence_parallel, "parallel.sequence_parallel",
          "between layers method atp splits features, not the sequence; write false");
   refuse(study, parallel.context.degree > 1, "parallel.context",
@@ -77,26 +81,17 @@ void check_atp(const Study& study) {
 }
 
 void check_auto(const Study& study) {
-  const Family family = study.model.family;
-  refuse(study,
-         !is_one_of(family, {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5, Family::kVit,
-                             Family::kSwin, Family::kClip}),
-         kMethodKey,
-         "method auto has a table for families gpt, bert, llama, t5, vit, swin and clip in this "
-         "version, not for " +
-             std::string(to_string(family)) + "; write megatron");
+  refuse_families(study,
+                  {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5, Family::kVit,
+                   Family::kSwin, Family::kClip},
+                  "has a table for", "for");
 }
 
 void check_smp(const Study& study) {
   const ParallelConfig& parallel = study.parallel;
-  const Family family = study.model.family;
-  refuse(study,
-         !is_one_of(family, {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5, Family::kVit,
-                             Family::kNcf}),
-         kMethodKey,
-         "method smp distributes modules of families gpt, bert, llama, t5, vit and ncf in this "
-         "version, not of " +
-             std::string(to_string(family)) + "; write megatron");
+  refuse_families(
+      study, {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5, Family::kVit, Family::kNcf},
+      "distributes modules of", "of");
   refuse(study, !parallel.tensor_axes.empty(), "parallel.tensor",
          "method smp has one axis; write " + text(parallel.tensor));
   refuse(study, parallel.sequence_parallel, "parallel.sequence_parallel",
@@ -112,7 +107,7 @@ void check_smp(const Study& study) {
          "do not go with method smp in this version; write parallel.data");
   refuse(study, study.training.fp8.on(), "training.precision",
          "fp8 does not go with method smp in this version; write bf16");
-  if (parallel.smp.optimize == SmpConfig::Optimize::kMemory && family != Family::kNcf &&
+  if (parallel.smp.optimize == SmpConfig::Optimize::kMemory && study.model.family != Family::kNcf &&
       study.model.hidden % parallel.tensor != 0)
     fail_at(study, "parallel.tensor",
             text(parallel.tensor) + " ranks do not divide model.hidden " +
