@@ -9,34 +9,9 @@
 
 #include "engine/program/program_text.h"
 #include "tests/engine/passes/layer_volumes.h"
-#include "tests/support/studies.h"
+#include "tests/engine/passes/split_gpt.h"
 
 namespace trainyard {
-
-namespace {
-
-// B = 2, S = 8, H = 32, N = 8 heads of 4, F = 128, V = 64.
-const std::string kGpt =
-    "model: {family: gpt, layers: 2, hidden: 32, heads: 8, vocab: 64, seq_len: 8}\n"
-    "cluster: dgx-a100-80g\n"
-    "parallel: {tensor: 4, data: 1}\n"
-    "training: {global_batch: 2, microbatch: 2, flash_attention: auto, dropout: 0}\n";
-constexpr std::int64_t kElements = 2 * 8 * 32;  // of what lies between layers
-
-Program program_of(const std::vector<std::string>& sets) {
-  return compiled_program(prepare_text(kGpt, sets));
-}
-
-std::string error_of(const std::vector<std::string>& sets) {
-  try {
-    prepare_text(kGpt, sets);
-  } catch (const ConfigError& error) {
-    return error.key_path() + ": " + error.problem();
-  }
-  return "no error";
-}
-
-}  // namespace
 
 TEST_CASE("by its default table method auto makes Megatron's Programs") {
   const std::vector<std::string> models = {
@@ -52,23 +27,23 @@ TEST_CASE("by its default table method auto makes Megatron's Programs") {
       "{family: swin, layers: 8, hidden: 32, heads: 4, image_size: 224}"};
   for (const std::string& model : models) {
     CAPTURE(model);
-    const Program megatron = program_of({"model=" + model});
-    const Program by_table = program_of({"model=" + model, "parallel.tensor_method=auto"});
+    const Program megatron = split_program({"model=" + model});
+    const Program by_table = split_program({"model=" + model, "parallel.tensor_method=auto"});
     CHECK(to_text(by_table) == to_text(megatron));
     CHECK(program_digest(by_table) == program_digest(megatron));
   }
   const std::vector<std::string> sequence = {"parallel.sequence_parallel=true"};
   const std::vector<std::string> both = {"parallel.sequence_parallel=true",
                                          "parallel.tensor_method=auto"};
-  CHECK(program_digest(program_of(both)) == program_digest(program_of(sequence)));
+  CHECK(program_digest(split_program(both)) == program_digest(split_program(sequence)));
 }
 
 TEST_CASE("an entry of a study stands before the default ones") {
   // Outputs that are gathered, in place of what Megatron leaves split: fc1 makes 4 H, gathered; fc2
   // H, gathered; no summands. Backward: of what each reads.
-  const auto of =
-      layer_volumes(program_of({"parallel.tensor_method={name: auto, table: {'*.mlp.*': {dim: 0, "
-                                "collective: all_gather}}}"}));
+  const auto of = layer_volumes(
+      split_program({"parallel.tensor_method={name: auto, table: {'*.mlp.*': {dim: 0, "
+                     "collective: all_gather}}}"}));
   std::map<std::string, std::int64_t> expected = {
       {"F all_reduce tp", kElements},       // attention's
       {"F all_gather tp", 5 * kElements},   // 4 H and H
@@ -76,8 +51,8 @@ TEST_CASE("an entry of a study stands before the default ones") {
   CHECK(to_text(of) == to_text(expected));
   // More literal characters win.
   const auto finer = layer_volumes(
-      program_of({"parallel.tensor_method={name: auto, table: {'*.mlp.*': {dim: 0, collective: "
-                  "all_gather}, '*.mlp.fc2': {dim: 1, collective: all_reduce}}}"}));
+      split_program({"parallel.tensor_method={name: auto, table: {'*.mlp.*': {dim: 0, collective: "
+                     "all_gather}, '*.mlp.fc2': {dim: 1, collective: all_reduce}}}"}));
   expected = {{"F all_reduce tp", 2 * kElements},
               {"F all_gather tp", 4 * kElements},
               {"B all_gather tp", 4 * kElements},  // of the slices of its input that fc2 read
@@ -87,7 +62,7 @@ TEST_CASE("an entry of a study stands before the default ones") {
 
 TEST_CASE("what a table cannot split is said at its key") {
   const auto table = [](const std::string& entries) {
-    return error_of({"parallel.tensor_method={name: auto, table: {" + entries + "}}"});
+    return split_error({"parallel.tensor_method={name: auto, table: {" + entries + "}}"});
   };
   CHECK(table("'*.fc1': {dim: 0, collective: all_reduce}") ==
         "parallel.tensor_method.table.*.fc1: dim 0 of a product takes collective none or "
@@ -108,8 +83,8 @@ TEST_CASE("what a table cannot split is said at its key") {
       table("'*.fc1': {dim: 2, collective: none}").find("parallel.tensor_method.table.*.fc1.dim") ==
       0);
   CHECK(table("'*.fc1': {dim: 0}").find("missing required key 'collective'") != std::string::npos);
-  CHECK(error_of({"parallel.tensor_method={name: megatron, table: {'*': {dim: 0, collective: "
-                  "none}}}"}) ==
+  CHECK(split_error({"parallel.tensor_method={name: megatron, table: {'*': {dim: 0, collective: "
+                     "none}}}"}) ==
         "parallel.tensor_method.table: method megatron has rules of its own; leave it out, or "
         "write name: auto");
 }
