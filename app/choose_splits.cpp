@@ -120,6 +120,8 @@ class SplitChooser {
     const auto compiled = compile(prepared_.model, study_, prepared_.software, log);
     if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
       if (!refused_) refused_ = *reason;
+      // The list is ours, not the study's.
+      if (refused_->key == kMapOpsKey) refused_->key = "parallel.tensor_method";
       return nullptr;
     }
     const auto& program = std::get<Program>(compiled);
@@ -323,7 +325,7 @@ void choose_splits(Prepared& prepared) {
   if (!parallel.tensor_ops.empty()) return check_ops(prepared);
   SplitChooser chooser(prepared);
   ChosenSplits chosen = chooser.run();
-  prepared.study.origins["parallel.tensor_method.ops"] =
+  prepared.study.origins[kMapOpsKey] =
       derived_origin("the fastest of " + std::to_string(chosen.trials.size()) + ": " +
                      chosen.trials[chosen.best].name);
   parallel.tensor_ops = std::move(chosen.ops);

@@ -76,13 +76,9 @@ std::variant<Program, Infeasible> compile(const Graph& model, const Study& study
 
 PlanError plan_error(const Study& study, const Infeasible& infeasible) {
   const std::string problem = "the plan cannot run: " + infeasible.reason;
-  // What no executor has comes of what the study says of single ops, where it says anything.
-  const std::string key = !infeasible.key.empty() ? infeasible.key
-                          : is_said(study, "parallel.tensor_method.ops")
-                              ? "parallel.tensor_method.ops"
-                              : "";
-  const ConfigError placed =
-      key.empty() ? ConfigError(SourcePos{study.file}, "", problem) : error_at(study, key, problem);
+  const ConfigError placed = infeasible.key.empty()
+                                 ? ConfigError(SourcePos{study.file}, "", problem)
+                                 : error_at(study, infeasible.key, problem);
   return PlanError(placed.what(), placed.where());
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/base/user_text.h"
 #include "engine/cluster/pair_mesh.h"
+#include "engine/passes/plan_map.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/plan/plan_limits.h"
 #include "study/study_origin.h"
@@ -44,7 +45,7 @@ void check_named_axes(const Study& study) {
   const auto refuse = [&](const std::string& op, const std::string& text, const std::string& why) {
     const std::string axis = replica_axis(text);
     if (axis.empty()) return;
-    fail_at(study, "parallel.tensor_method.ops",
+    fail_at(study, kMapOpsKey,
             quoted(op) + " names " + axis + ", " + why +
                 "; name the mesh's own axes, tp or tp0, tp1 and so on");
   };

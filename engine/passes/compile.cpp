@@ -96,7 +96,13 @@ constexpr std::tuple kGraphPasses = {
            if (auto* reason = std::get_if<Infeasible>(&planned)) return std::move(*reason);
            auto& [graph, sharding] = std::get<PlannedGraph>(planned);
            auto problem = put(apply_sharding(std::move(graph), std::move(sharding)), staged.graph);
-           if (problem && problem->key.empty() && !given.empty()) problem->key = "sharding";
+           if (problem && problem->key.empty()) {
+             const auto* map = std::get_if<MapPlan>(&plan);
+             if (!given.empty())
+               problem->key = "sharding";
+             else if (map != nullptr && !map->ops.empty())
+               problem->key = kMapOpsKey;
+           }
            return problem;
          },
          find_staged_violation},

@@ -1,15 +1,14 @@
 // Planner: a list that says how each op uses the tensor axes, as a sharding. What chooses the list
 // is MAP (Liu et al. 2023, arXiv:2302.02599; planner/map_problem.h); this carries it out.
 //
-//   an op      is named by the first tensor that it makes, or a pattern with * is; the entry that
-//   is
-//              more literal wins. Axes that its entry leaves out are not used: ranks do the same
+//   an op      is named by the first tensor that it makes, or a pattern with * is; of several
+//              entries the most literal wins. Axes that it leaves out are not used: ranks do the
+//              same
 //   a result   is stored as it is made, its summands added up at once, unless the entry has a spec
 //              for "result"; the loss stays summands, which the step adds up
 //   an input   of the model is loaded whole by all ranks of the tensor axes
-//   cross entropy, and a norm over split features, are expanded (op_planner.h), and lie as what
-//   they
-//              read does
+//   expanded   (op_planner.h) are cross entropy and a norm over split features, which lie as what
+//              they read does
 #pragma once
 
 #include <string>
