@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/memory/held_values.h"
 #include "engine/program/pair_members.h"
 
 namespace trainyard {
@@ -49,10 +50,7 @@ class MemoryCounter {
     bytes_.reserve(program.values.size());
     for (const ValueId v : program.values.keys()) {
       root_.push_back(storage_root(program, v));
-      const Bytes bytes = size_in_bytes(program.values[v]);
-      const bool activation = program.values[v].memory == MemoryClass::kActivation;
-      bytes_.push_back(
-          activation ? std::llround(static_cast<double>(bytes) * fixed.activation_factor) : bytes);
+      bytes_.push_back(held_bytes(program.values[v], fixed));
     }
     find_gathered();
     for (const Segment& segment : program.segments) profiles_.push_back(profile(segment));
@@ -132,10 +130,6 @@ class MemoryCounter {
 
   bool updates(SegmentId id) const {
     return id != kNoIndex && program_.segments[id].phase == Phase::kUpdate;
-  }
-
-  bool in_arena(const Value& v) const {
-    return v.pool == kNoIndex && v.space == Space::kDevice && v.scope != Scope::kPersistent;
   }
 
   /// A storage starts to live in a segment that writes it, or a view of it, before it touches it in
@@ -266,11 +260,8 @@ class MemoryCounter {
         for (const Operand& operand : op.reads) see(operand);
         for (const Operand& operand : op.writes) see(operand);
         for (const Operand& operand : op.accumulates) see(operand);
-        const bool updates = op.kind == OpKind::kAdamW || op.kind == OpKind::kSgd;
-        if (!updates || op.stream == StreamId::kHost) continue;
-        const Value& weights = value((op.writes.empty() ? op.accumulates : op.writes).back().value);
-        const Value& gradient = value(op.reads.back().value);
-        updated[weights.owner] += size_in_bytes(gradient) / size_in_bytes(gradient.dtype);
+        const UpdatedWeights one = updated_by(program_, op);
+        if (one.elements > 0) updated[one.owner] += one.elements;
       }
     };
     for (const Call& call : list.calls) {

@@ -1,13 +1,13 @@
 #include "engine/memory/reserved_memory.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "engine/memory/caching_allocator.h"
+#include "engine/memory/held_values.h"
 
 namespace trainyard {
 
@@ -25,6 +25,7 @@ class Replay {
         allocator_(capacity) {
     of_segment_.resize(program.segments.size());
     known_.resize(program.segments.size(), false);
+    slot_.resize(program.pools.size(), 0);
   }
 
   Bytes run() {
@@ -53,15 +54,7 @@ class Replay {
 
   const Value& value(ValueId id) const { return program_.values[id]; }
 
-  bool in_arena(const Value& v) const {
-    return v.pool == kNoIndex && v.space == Space::kDevice && v.scope != Scope::kPersistent;
-  }
-
-  Bytes bytes_of(ValueId root) const {
-    const Bytes bytes = size_in_bytes(value(root));
-    if (value(root).memory != MemoryClass::kActivation) return bytes;
-    return std::llround(static_cast<double>(bytes) * fixed_.activation_factor);
-  }
+  Bytes bytes_of(ValueId root) const { return held_bytes(value(root), fixed_); }
 
   static int stream_of(const ProgramOp& op, const Value& v) {
     const bool gathers = op.kind == OpKind::kAllGather && v.memory == MemoryClass::kParameter;
@@ -105,7 +98,7 @@ class Replay {
   void run_segment(SegmentId id, const std::array<Microbatch, 2>& mb) {
     const bool updates = program_.segments[id].phase == Phase::kUpdate;
     if (updates) take_state();
-    const Bytes copies = updates ? fixed_.step_copy * updated_by(program_.segments[id]) : 0;
+    const Bytes copies = updates ? fixed_.step_copy * updated_in(program_.segments[id]) : 0;
     const BlockId copy = copies > 0 ? allocator_.allocate(copies, kCompute) : BlockId();
     for (const Event& event : events_of(id)) {
       if (event.moment > 0) {
@@ -126,42 +119,33 @@ class Replay {
     if (copies > 0) allocator_.free(copy);
   }
 
-  /// Elements of the gradients that a segment updates by.
-  std::int64_t updated_by(const Segment& segment) const {
+  bool is_here(std::int16_t owner) const { return owner < 0 || owner == owner_; }
+
+  /// Elements of the gradients that this rank updates by in a segment.
+  std::int64_t updated_in(const Segment& segment) const {
     std::int64_t elements = 0;
     for (const ProgramOp& op : segment.ops) {
-      const bool updates = op.kind == OpKind::kAdamW || op.kind == OpKind::kSgd;
-      if (!updates || op.stream == StreamId::kHost) continue;
-      const Value& gradient = value(op.reads.back().value);
-      elements += size_in_bytes(gradient) / size_in_bytes(gradient.dtype);
+      const UpdatedWeights one = updated_by(program_, op);
+      if (is_here(one.owner)) elements += one.elements;
     }
     return elements;
   }
 
-  /// Persistent values and pools that the list touches; the optimizer's state waits for its update.
-  void take_standing() {
+  /// Storages on the device that last, in the order in which the list touches them, and the
+  /// largest value of each pool.
+  void find_standing() {
+    std::map<std::int16_t, Bytes> owned;
     Indexed<ValueId, bool> seen(program_.values.size(), false);
     Indexed<SegmentId, bool> seen_segment(program_.segments.size(), false);
-    Indexed<PoolId, Bytes> slot(program_.pools.size(), 0);
-    std::int64_t parameters = 0;
-    std::vector<BlockId> first;  // of weights, before they were copied into their buffer
     const auto see = [&](const Operand& operand) {
       const ValueId root = storage_root(program_, operand.value);
       const Value& v = value(root);
-      if (v.pool != kNoIndex) slot[v.pool] = std::max(slot[v.pool], bytes_of(root));
-      const bool here = v.scope == Scope::kPersistent && v.space == Space::kDevice;
-      if (!here || v.owner > 0 || seen[root]) return;
+      if (v.pool != kNoIndex) slot_[v.pool] = std::max(slot_[v.pool], bytes_of(root));
+      const bool lasts = v.scope == Scope::kPersistent && v.space == Space::kDevice;
+      if (!lasts || seen[root]) return;
       seen[root] = true;
-      if (v.memory == MemoryClass::kOptimizerState) {
-        state_.push_back(root);
-      } else {
-        allocator_.allocate(bytes_of(root), kCompute);
-      }
-      if (v.memory != MemoryClass::kParameter) return;
-      const std::int64_t elements = bytes_of(root) / size_in_bytes(v.dtype);
-      parameters += elements;
-      if (fixed_.cached_per_parameter > 0)
-        first.push_back(allocator_.allocate(fixed_.cached_per_parameter * elements, kCompute));
+      standing_.push_back(root);
+      if (v.owner >= 0) owned[v.owner] += bytes_of(root);
     };
     const auto see_segment = [&](SegmentId id) {
       if (seen_segment[id]) return;
@@ -176,13 +160,37 @@ class Replay {
       see_segment(call.segment);
       for (const auto& [at, inner] : call.inside) see_segment(inner);
     }
+    for (const auto& [owner, bytes] : owned) {
+      if (owner_ < 0 || bytes > owned[owner_]) owner_ = owner;
+    }
+  }
+
+  /// The optimizer's state waits for its update.
+  void take_standing() {
+    find_standing();
+    std::int64_t parameters = 0;
+    std::vector<BlockId> first;  // of weights, before they were copied into their buffer
+    for (const ValueId root : standing_) {
+      const Value& v = value(root);
+      if (!is_here(v.owner)) continue;
+      if (v.memory == MemoryClass::kOptimizerState) {
+        state_.push_back(root);
+        continue;
+      }
+      allocator_.allocate(bytes_of(root), kCompute);
+      if (v.memory != MemoryClass::kParameter) continue;
+      const std::int64_t elements = bytes_of(root) / size_in_bytes(v.dtype);
+      parameters += elements;
+      if (fixed_.cached_per_parameter > 0)
+        first.push_back(allocator_.allocate(fixed_.cached_per_parameter * elements, kCompute));
+    }
     for (const PoolId pool : program_.pools.keys()) {
       const Pool& of = program_.pools[pool];
-      if (slot[pool] == 0 || of.space == Space::kHost) continue;
+      if (slot_[pool] == 0 || of.space == Space::kHost) continue;
       if (of.buffer > 0) {
         allocator_.allocate(of.buffer, kCompute);
       } else {
-        for (int k = 0; k < of.slots; ++k) allocator_.allocate(slot[pool], kCompute);
+        for (int k = 0; k < of.slots; ++k) allocator_.allocate(slot_[pool], kCompute);
       }
     }
     const Bytes copies = fixed_.gradients_per_parameter * parameters;
@@ -201,6 +209,9 @@ class Replay {
   CachingAllocator allocator_;
   Indexed<SegmentId, std::vector<Event>> of_segment_;
   Indexed<SegmentId, bool> known_;
+  std::vector<ValueId> standing_;
+  Indexed<PoolId, Bytes> slot_;
+  std::int16_t owner_ = -1;     // of the rank that owns most (owners.h)
   std::vector<ValueId> state_;  // of the optimizer, before the first update
   std::map<std::pair<ValueId, Microbatch>, BlockId> alive_;
 };

@@ -202,6 +202,33 @@ TEST_CASE(
   CHECK(cached_within(more, 300) == 0);
 }
 
+TEST_CASE("what is reserved is that of the rank that owns most, its copies in the update too") {
+  constexpr std::int64_t kMib = 1 << 20;
+  TinyProgram tiny;
+  const auto owned = [&](const std::string& name, std::int64_t bytes, std::int16_t owner) {
+    const ValueId id = tiny.add(name, bytes, Scope::kPersistent, MemoryClass::kParameter);
+    tiny.program.values[id].owner = owner;
+    return id;
+  };
+  const ValueId shared = tiny.add("x", 12 * kMib, Scope::kPersistent, MemoryClass::kParameter);
+  const ValueId small = owned("a", 10 * kMib, 0), large = owned("b", 40 * kMib, 1);
+  const ValueId gradient = tiny.add("g", 10 * kMib, Scope::kMicrobatch, MemoryClass::kGradient);
+  const ValueId gradient_of_large =
+      tiny.add("h", 40 * kMib, Scope::kMicrobatch, MemoryClass::kGradient);
+  const SegmentId backward = tiny.segment("0B", {op({shared}, {gradient, gradient_of_large})});
+  std::vector<ProgramOp> updates = {op({gradient}, {small}), op({gradient_of_large}, {large}),
+                                    free_of({gradient, gradient_of_large})};
+  updates[0].kind = updates[1].kind = OpKind::kAdamW;
+  const SegmentId update = tiny.segment("0UPDATE", updates);
+  tiny.program.segments.back().phase = Phase::kUpdate;
+  tiny.list({{backward, 0}, {update, 0}});
+  // 12 and 40 stand, 10 and 40 are gradients; 2 bytes for each of the 40 Mi that owner 1 updates.
+  const FixedMemory fixed{.step_copy = 2};
+  CHECK(reserved_memory(tiny.program, tiny.program.body[0], fixed, Bytes{1} << 40) ==
+        (12 + 40 + 10 + 40 + 80) * kMib);
+  CHECK(memory_peaks(tiny.program, fixed)[0].total == (12 + 40 + 10 + 40 + 80) * kMib);
+}
+
 TEST_CASE(
     "a plan may fit where its largest total is within the known error of the capacity, on either "
     "side") {
