@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "engine/exec/lists/timed_program.h"
+#include "engine/exec/lists/exposed_kinds.h"
 
 namespace trainyard {
 

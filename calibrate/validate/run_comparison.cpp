@@ -9,7 +9,7 @@
 
 #include "calibrate/validate/error_stats.h"
 #include "calibrate/validate/measured_costs.h"
-#include "engine/exec/lists/timed_program.h"
+#include "engine/exec/lists/exposed_kinds.h"
 #include "engine/exec/op_work.h"
 #include "engine/exec/times/meetings.h"
 #include "report/row_classes.h"

@@ -1,6 +1,5 @@
 #include "engine/program/parse_ops.h"
 
-#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -12,9 +11,6 @@ namespace trainyard {
 namespace {
 
 namespace words = program_words;
-
-constexpr std::int64_t kMaxInt16 = std::numeric_limits<std::int16_t>::max();
-constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 
 void read_op_name(LineScanner& line, ParserState& state, ProgramOp& op) {
   const std::size_t at = line.position();

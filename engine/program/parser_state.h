@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@
 
 namespace trainyard {
 
+inline constexpr std::int64_t kMaxInt16 = std::numeric_limits<std::int16_t>::max();
+inline constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 inline constexpr std::int64_t kMaxElements = std::int64_t{1}
                                              << 50;  // of a value: bytes fit 64 bits
 

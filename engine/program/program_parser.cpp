@@ -3,15 +3,14 @@
 // business.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/plan/plan_limits.h"
+#include "engine/program/line_pieces.h"
 #include "engine/program/pair_members.h"
 #include "engine/program/parse_ops.h"
 #include "engine/program/program_text.h"
@@ -25,10 +24,7 @@ namespace {
 
 namespace words = program_words;
 
-constexpr std::int64_t kMaxInt16 = std::numeric_limits<std::int16_t>::max();
-constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxSlots = 10'000'000;
-constexpr std::int64_t kMaxTokens = 1'000'000'000'000;
 
 class Parser {
  public:
@@ -144,18 +140,6 @@ class Parser {
     }
   }
 
-  /// "0-2,4": what is left of the line, or up to the next space.
-  static std::vector<std::int64_t> read_runs(LineScanner& line, std::string_view what) {
-    std::vector<std::int64_t> numbers;
-    do {
-      const std::int64_t first = line.number(0, kMaxRanks, what);
-      const std::int64_t last = line.accept("-") ? line.number(first, kMaxRanks, what) : first;
-      for (std::int64_t number = first; number <= last; ++number) numbers.push_back(number);
-      if (numbers.size() > kMaxRanks) line.fail("too many of them");
-    } while (line.accept(","));
-    return numbers;
-  }
-
   /// " pp:2 dp:4": the stride of every axis; with an unlike axis " 0-3,5,4", each rank.
   void read_placement(LineScanner& line) {
     Program& program = state_.program;
@@ -173,14 +157,6 @@ class Parser {
       program.placement.stride.push_back(line.number(0, kMaxRanks, "a stride"));
     }
     line.expect_end();
-  }
-
-  static std::vector<std::int64_t> read_numbers(LineScanner& line, std::string_view what) {
-    std::vector<std::int64_t> numbers;
-    do {
-      numbers.push_back(line.number(1, kMaxTokens, what));
-    } while (line.accept(","));
-    return numbers;
   }
 
   /// " mean:2000 least:1 most:0 seed:7 of:8192 replica:16 sizes:1", or " lengths:2048,512 of:..".
@@ -263,16 +239,6 @@ class Parser {
     state_.program.pools.push_back(std::move(pool));
   }
 
-  /// The part of the next word up to its last `mark`; steps over both.
-  static std::string_view before_last(LineScanner& line, char mark, const std::string& problem) {
-    const std::size_t at = line.position();
-    const std::string_view word = line.take("a name");
-    const std::size_t end = word.rfind(mark);
-    if (end == std::string_view::npos || end == 0) line.fail_at(at, problem);
-    line.move_to(at + end + 1);
-    return word.substr(0, end);
-  }
-
   void read_value(LineScanner& line) {
     Value value;
     const std::size_t at = line.position();
@@ -292,28 +258,6 @@ class Parser {
     value.memory = read_word<MemoryClass>(line, words::kMemory, "a class of memory");
     if (line.accept(" ")) read_value_options(line, value);
     state_.program.values.push_back(std::move(value));
-  }
-
-  static void read_dims(LineScanner& line, Dims& dims) {
-    std::array<std::int64_t, kMostDims> bounds{};
-    line.expect("[");
-    while (!line.accept("]")) {
-      if (!dims.empty()) line.expect(",");
-      if (dims.size() == bounds.size())
-        line.fail("more than " + std::to_string(bounds.size()) + " dims");
-      Dim dim;
-      dim.expected = dim.bound = line.number(0, kMaxElements, "an extent");
-      if (line.accept("~")) {
-        dim.bound = line.number(dim.expected, kMaxElements, "the bound of an extent");
-        line.expect("?");
-        dim.symbol = static_cast<std::int16_t>(line.number(-1, kMaxInt16, "a symbol"));
-      }
-      bounds[dims.size()] = dim.bound;
-      dims.push_back(dim);
-    }
-    if (product_exceeds(kMaxElements, std::span(bounds.data(), dims.size()))) {
-      line.fail("more than 2^50 elements");
-    }
   }
 
   /// [SPEC] [in:VALUE+OFFSET [own:GROUP]] [pool:NAME] [host] [owner:PLACE]
@@ -380,20 +324,6 @@ class Parser {
     if (const auto problem = spec_problem(spec, extents, state_.program.mesh))
       line.fail_at(at, "the spec: " + *problem);
     return known->second;
-  }
-
-  /// The dims in brackets, and the states behind them, which begin with a capital; steps over them.
-  static std::string_view spec_at(LineScanner& line) {
-    const std::size_t begin = line.position();
-    const std::string_view rest = line.rest();
-    std::size_t end = rest.find(']');
-    const auto state_follows = [&] {
-      return end + 2 < rest.size() && rest[end + 1] == ' ' && std::isupper(rest[end + 2]) != 0;
-    };
-    while (end != std::string_view::npos && state_follows()) end = rest.find(')', end + 1);
-    if (end == std::string_view::npos) line.fail_at(begin, "the spec has no end");
-    line.move_to(begin + end + 1);
-    return rest.substr(0, end + 1);
   }
 
   void read_segment(LineScanner& line) {

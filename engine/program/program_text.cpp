@@ -1,13 +1,12 @@
 #include "engine/program/program_text.h"
 
-#include <charconv>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "engine/base/hash.h"
 #include "engine/program/program_words.h"
+#include "engine/program/text_sink.h"
 #include "engine/sharding/spec_text.h"
 
 namespace trainyard {
@@ -16,11 +15,13 @@ namespace {
 
 namespace words = program_words;
 
-class Writer {
+class Writer : private TextSink {
  public:
+  using TextSink::flush;
+
   Writer(const Program& program, std::function<void(std::string_view)> sink)
-      : program_(program),
-        sink_(std::move(sink)) {
+      : TextSink(std::move(sink)),
+        program_(program) {
     for (const OpKind kind : op_names_.keys()) {
       for (const OpPart part : op_names_[kind].keys()) op_names_[kind][part] = op_name(kind, part);
     }
@@ -93,10 +94,7 @@ class Writer {
       text(":");
       number(pool.slots);
       if (pool.space == Space::kHost) text(" host");
-      if (pool.buffer > 0) {
-        text(" buffer:");
-        number(pool.buffer);
-      }
+      if (pool.buffer > 0) text(" buffer:"), number(pool.buffer);
       text("\n");
     }
   }
@@ -145,7 +143,7 @@ class Writer {
       number(value.owner);
     }
     text("\n");
-    if (used_ > kFlushAt) flush();
+    flush_full();
   }
 
   void write_segment(const Segment& segment) {
@@ -189,51 +187,14 @@ class Writer {
       if (op.guard) operands(" guard", Operands{*op.guard});
       text(op.host_sync ? " host_sync\n" : "\n");
     }
-    if (used_ > kFlushAt) flush();
+    flush_full();
   }
 
   void write_classes() {
     for (const RankClass& list : program_.body) write_class(list);
   }
 
-  void flush() {
-    sink_({buffer_.data(), used_});
-    used_ = 0;
-  }
-
  private:
-  static constexpr std::size_t kFlushAt = 1 << 16;
-
-  /// Most pieces are a few bytes long, and there are hundreds of thousands.
-  void text(std::string_view piece) {
-    const std::size_t size = piece.size();
-    if (used_ + size > buffer_.size()) buffer_.resize(2 * buffer_.size() + size);
-    char* to = buffer_.data() + used_;
-    used_ += size;
-    if (size > 16) {
-      std::memcpy(to, piece.data(), size);
-    } else if (size >= 8) {
-      copy_ends<8>(to, piece);
-    } else if (size >= 4) {
-      copy_ends<4>(to, piece);
-    } else if (size > 0) {
-      to[0] = piece[0];
-      to[size / 2] = piece[size / 2];
-      to[size - 1] = piece[size - 1];
-    }
-  }
-  /// A piece of kBytes to 2 kBytes, as its first and its last kBytes.
-  template <std::size_t kBytes>
-  static void copy_ends(char* to, std::string_view piece) {
-    std::memcpy(to, piece.data(), kBytes);
-    std::memcpy(to + piece.size() - kBytes, piece.data() + piece.size() - kBytes, kBytes);
-  }
-  template <typename Number>
-  void number(Number value) {
-    char digits[32];
-    const auto [end, error] = std::to_chars(digits, digits + sizeof digits, value);
-    text({digits, static_cast<std::size_t>(end - digits)});
-  }
   void write_mesh() {
     for (const MeshAxis& axis : program_.mesh.axes) {
       text(" ");
@@ -300,13 +261,6 @@ class Writer {
     if (!first) text("}");
   }
 
-  void numbers(const std::vector<std::int64_t>& all) {
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (i > 0) text(",");
-      number(all[i]);
-    }
-  }
-
   template <typename Number>
   void write_attribute(Number value) {
     number(value);
@@ -371,16 +325,13 @@ class Writer {
         text(program_.segments[call.inside[i].second].name);
       }
       if (!call.inside.empty()) text("}");
-      if (used_ > kFlushAt) flush();
+      flush_full();
     }
     text("\n");
   }
 
   const Program& program_;
   Indexed<SpecId, std::string> spec_texts_;  // once one is printed
-  std::function<void(std::string_view)> sink_;
-  std::vector<char> buffer_ = std::vector<char>(kFlushAt + 4096);
-  std::size_t used_ = 0;  // of the buffer
   IndexedArray<OpKind, IndexedArray<OpPart, std::string, 4>, kNumOpKinds> op_names_;
 };
 

@@ -14,6 +14,7 @@
 #include "engine/program/spec_moves.h"
 #include "engine/program/spec_steps.h"
 #include "engine/program/spec_uses.h"
+#include "engine/program/unseen_operands.h"
 #include "engine/program/violation.h"
 #include "engine/sharding/spec_boxes.h"
 
@@ -23,47 +24,9 @@ namespace {
 
 using Problem = std::optional<std::string>;
 
-Extents local_extents_of(const Value& value) {
-  Extents out;
-  for (const Dim& dim : value.dims) out.push_back(dim.expected);
-  return out;
-}
-
 bool is_backward(Phase phase) {
   return phase == Phase::kBackward || phase == Phase::kBackwardInput ||
          phase == Phase::kBackwardWeight;
-}
-
-bool is_bias(OpKind kind, std::size_t operand, std::size_t operands) {
-  switch (kind) {
-    case OpKind::kLinear:
-    case OpKind::kConv2d: return operand == 2;
-    case OpKind::kAddBias:
-    case OpKind::kBiasGelu: return operand == 1;
-    case OpKind::kBiasDropoutAdd: return operand == 1 && operands > 2;
-    default: return false;
-  }
-}
-
-/// Extents of an operand that a backward instruction does not touch; empty: there is none such.
-Extents unseen_extents(OpKind kind, std::size_t operand, const OpTensors& tensors) {
-  const auto of = [](const OpTensor& one) {
-    return one.any() == nullptr ? Extents{} : local_extents_of(*one.any());
-  };
-  if (is_bias(kind, operand, tensors.operands.size())) {
-    const Extents y = of(tensors.results[0]);
-    return y.empty() ? y : Extents{y.back()};
-  }
-  if (kind != OpKind::kCrossEntropy) return of(tensors.results[0]);
-  Extents rows = of(tensors.operands[1]);
-  if (operand == 3) rows.insert(rows.begin(), 2);  // both sums
-  return rows;
-}
-
-/// The same of the whole operand of a kind that is looked at as a whole.
-Extents unseen_whole(OpKind kind, const Extents& result) {
-  const bool bias = kind == OpKind::kConv2d || kind == OpKind::kConvTranspose2d;
-  return bias ? Extents{result[1]} : result;
 }
 
 /// The parts of a weight's or a bias's rows, which are cut alike: how index spaces write them.

@@ -98,10 +98,6 @@ struct TimedRank {
   std::int32_t num_works = 0;             // symbols of work in the Program
 };
 
-/// What communication is called where it is exposed, "all_reduce:tp": the index of a name is
-/// TimedOp::exposed_kind. Of message m: 2 m, and 2 m + 1 at its receiver. The last is kHostUpdates.
-Numbered<std::string> exposed_kinds(const Program& program, const Lanes& lanes);
-
 /// Makes the timing form of one list after another; all arguments must outlive it.
 class TimedRanks {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/exec/lists/exposed_kinds.h"
 #include "engine/exec/lists/timed_program.h"
 
 namespace trainyard {
