@@ -56,9 +56,7 @@ at::Tensor input_of(const std::string& name, std::int64_t sample, const Shape& s
 template <typename Number>
 std::vector<double> elements_of(const at::Tensor& tensor) {
   const auto* data = tensor.const_data_ptr<Number>();
-  std::vector<double> out;
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) out.push_back(static_cast<double>(data[i]));
-  return out;
+  return {data, data + tensor.numel()};
 }
 
 /// Makes no tensor, where an op's allocations may be counted, of what is contiguous.

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <initializer_list>
 #include <numeric>
-#include <random>
 #include <vector>
+
+#include "tests/support/random_draws.h"
 
 namespace trainyard {
 
@@ -12,127 +13,78 @@ namespace {
 
 class RandomPlan {
  public:
-  explicit RandomPlan(std::uint64_t seed)
-      : random_(seed),
-        extra_(seed),
-        transfers_(seed),
-        axes_(seed),
-        places_(seed),
-        divided_(seed),
-        extras_(seed % 4 == 0),
-        buffers_(seed % 4 == 2),
-        splits_(seed % 8 == 3),
-        places_stages_(seed % 8 == 5),
-        replicates_(seed % 8 == 1),
-        divides_(seed % 8 == 7) {}
+  explicit RandomPlan(std::uint64_t seed) : seed_(seed) {}
 
   std::string make() {
     choose_model();
     choose_degrees();
     place_stages();
     choose_replicas();
-    if (chance(12)) spoil();
+    if (random_.chance(12)) spoil();
     return model_text() + cluster_text() + parallel_text() + training_text() + plan_text();
   }
 
  private:
-  // Not std::uniform_int_distribution, whose numbers differ between standard libraries.
-  std::int64_t below(std::int64_t bound) {
-    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(bound));
-  }
-  bool chance(int percent) { return below(100) < percent; }
-
   // Words of the memory techniques, on every fourth seed, drawn apart: the other draws stay what
   // they are.
-  std::int64_t extra_below(std::int64_t bound) {
-    return static_cast<std::int64_t>(extra_() % static_cast<std::uint64_t>(bound));
-  }
-  bool extra_chance(int percent) { return extras_ && extra_below(100) < percent; }
+  bool extra_chance(int percent) { return extras_ && extra_.below(100) < percent; }
 
   // ZeRO-2 and 3, groups of replicas, and their state on the host, on an eighth.
-  std::int64_t divided_below(std::int64_t bound) {
-    return static_cast<std::int64_t>(divided_() % static_cast<std::uint64_t>(bound));
-  }
-  std::string divided_word(std::initializer_list<const char*> words) {
-    return words.begin()[divided_below(std::ssize(words))];
-  }
-
   std::string divided_text() {
-    const std::int64_t stage = divided_below(8) == 0 ? 1 : 2 + divided_below(2);
+    const std::int64_t stage = divided_.below(8) == 0 ? 1 : 2 + divided_.below(2);
     std::string text = "{stage: " + std::to_string(stage);
-    const bool replicates = data_ % 2 == 0 && data_ > 2 && divided_below(3) == 0;
+    const bool replicates = data_ % 2 == 0 && data_ > 2 && divided_.below(3) == 0;
     if (replicates) text += ", replicate: 2";
     if (stage >= 2)
-      text += divided_word({"", ", reduce: last", ", reduce: each", ", reduce_dtype: bf16"});
+      text += divided_.word({"", ", reduce: last", ", reduce: each", ", reduce_dtype: bf16"});
     if (stage == 3) {
-      text += divided_word({"", ", prefetch: 0", ", prefetch: 2", ", gathers_in_flight: 3",
-                            ", prefetch: 4, gathers_in_flight: 3"});
+      text += divided_.word({"", ", prefetch: 0", ", prefetch: 2", ", gathers_in_flight: 3",
+                             ", prefetch: 4, gathers_in_flight: 3"});
       const bool to_some = data_ / (replicates ? 2 : 1) % 4 == 0;
-      text += divided_word(
+      text += divided_.word(
           {"", to_some ? ", reshard_after_forward: 2" : "", ", reshard_after_forward: false"});
     }
-    if (divided_below(3) == 0) text += ", offload: optimizer";
+    if (divided_.below(3) == 0) text += ", offload: optimizer";
     return text + "}";
   }
 
   // A buffer for transfers, and the host's memory that some need, on another fourth of them.
-  std::int64_t transfers_below(std::int64_t bound) {
-    return static_cast<std::int64_t>(transfers_() % static_cast<std::uint64_t>(bound));
-  }
-
   /// About half a message, to many of them.
   std::string buffer_text() {
     const std::int64_t message = microbatch_ * sequence_ * heads_ * head_dim_ * 2;
-    const std::int64_t bytes = message * (1 + transfers_below(9)) / (1 + transfers_below(3));
-    return transfers_below(4) == 0 ? "1 GiB"
-                                   : std::to_string(std::max<std::int64_t>(1, bytes)) + " B";
+    const std::int64_t bytes = message * (1 + transfers_.below(9)) / (1 + transfers_.below(3));
+    return transfers_.below(4) == 0 ? "1 GiB"
+                                    : std::to_string(std::max<std::int64_t>(1, bytes)) + " B";
   }
 
   // Two tensor axes, and a sharding that tells them apart, on every eighth seed.
-  bool axes_chance(int percent) { return static_cast<int>(axes_() % 100) < percent; }
-
   std::string tensor_text() {
     if (!splits_ || tensor_ % 2 != 0) return std::to_string(tensor_);
     const std::string half = std::to_string(tensor_ / 2);
-    return axes_chance(50) ? "{tp0: 2, tp1: " + half + "}" : "{tp0: " + half + ", tp1: 2}";
+    return axes_.chance(50) ? "{tp0: 2, tp1: " + half + "}" : "{tp0: " + half + ", tp1: 2}";
   }
 
   /// MLPs split over one axis by their outputs and over the other by their inputs.
   std::string sharding_text() {
-    if (!splits_ || tensor_ % 4 != 0 || axes_chance(30)) return "";
+    if (!splits_ || tensor_ % 4 != 0 || axes_.chance(30)) return "";
     const bool llama = family_ == "llama";
-    const std::string first = axes_chance(50) ? "tp0" : "tp1",
+    const std::string first = axes_.chance(50) ? "tp0" : "tp1",
                       second = first == "tp0" ? "tp1" : "tp0";
     std::string text = "sharding: {'*.mlp." + std::string(llama ? "gate_up" : "fc1") +
                        "': {weight: [" + first + ", " + second + "]";
-    if (axes_chance(50)) text += ", output: '[R, R, " + first + "] R(" + second + ")'";
+    if (axes_.chance(50)) text += ", output: '[R, R, " + first + "] R(" + second + ")'";
     text += "}, '*.mlp." + std::string(llama ? "down" : "fc2") + "': {weight: [" + second + ", " +
             first + "]}}\n";
     return text;
   }
 
-  template <typename T>
-  T one_of(std::initializer_list<T> items) {
-    return items.begin()[below(static_cast<std::int64_t>(items.size()))];
-  }
-  std::string word(std::initializer_list<const char*> items) { return one_of(items); }
-
-  /// A divisor of `number`, at most `most`.
-  std::int64_t divisor(std::int64_t number, std::int64_t most) {
-    std::vector<std::int64_t> all;
-    for (std::int64_t d = 1; d <= std::min(number, most); ++d) {
-      if (number % d == 0) all.push_back(d);
-    }
-    return all[static_cast<std::size_t>(below(static_cast<std::int64_t>(all.size())))];
-  }
-
   void choose_model() {
-    family_ = word({"gpt", "gpt", "llama", "bert", "t5"});
-    heads_ = one_of<std::int64_t>({1, 2, 3, 4, 6, 8, 12, 16});
-    head_dim_ = one_of<std::int64_t>({8, 16, 64});
-    layers_ = 1 + below(16);
-    sequence_ = one_of<std::int64_t>({8, 24, 128, 512});
-    vocab_ = one_of<std::int64_t>({50, 97, 1000, 32000});
+    family_ = random_.word({"gpt", "gpt", "llama", "bert", "t5"});
+    heads_ = random_.one_of<std::int64_t>({1, 2, 3, 4, 6, 8, 12, 16});
+    head_dim_ = random_.one_of<std::int64_t>({8, 16, 64});
+    layers_ = 1 + random_.below(16);
+    sequence_ = random_.one_of<std::int64_t>({8, 24, 128, 512});
+    vocab_ = random_.one_of<std::int64_t>({50, 97, 1000, 32000});
   }
 
   bool says_recompute() const {
@@ -141,44 +93,46 @@ class RandomPlan {
   std::int64_t all_layers() const { return family_ == "t5" ? 2 * layers_ : layers_; }
 
   void choose_degrees() {
-    tensor_ = chance(50) ? 1 : divisor(heads_, 8);
+    tensor_ = random_.chance(50) ? 1 : random_.divisor(heads_, 8);
     partition_ = "";
-    const auto kind = below(10);
+    const auto kind = random_.below(10);
     if (kind < 6) {
-      pipeline_ = divisor(all_layers(), 8);
+      pipeline_ = random_.divisor(all_layers(), 8);
     } else if (kind < 7) {
-      pipeline_ = divisor(all_layers() + 2, 8);
+      pipeline_ = random_.divisor(all_layers() + 2, 8);
       partition_ = "{method: uniform, ends: layers}";
     } else if (kind < 8) {
-      pipeline_ = 1 + below(std::min<std::int64_t>(all_layers(), 6));
+      pipeline_ = 1 + random_.below(std::min<std::int64_t>(all_layers(), 6));
       partition_ = "{method: uniform, uneven: true}";
     } else {
       choose_cuts();
     }
-    schedule_ = word({"1f1b", "1f1b", "gpipe", "zb-h1"});
-    if (pipeline_ > 1 && chance(15))
-      schedule_ = word({"scp", "pre-recompute", "last-no-recompute-1f1b"});
+    schedule_ = random_.word({"1f1b", "1f1b", "gpipe", "zb-h1"});
+    if (pipeline_ > 1 && random_.chance(15))
+      schedule_ = random_.word({"scp", "pre-recompute", "last-no-recompute-1f1b"});
     virtual_stages_ = 1;
     const std::int64_t per_rank = all_layers() / pipeline_;
     if (partition_.empty() && pipeline_ > 1 && per_rank > 1 && all_layers() % pipeline_ == 0 &&
-        chance(50)) {
-      virtual_stages_ = divisor(per_rank, 4);
-      if (virtual_stages_ > 1) schedule_ = word({"interleaved", "interleaved", "interleaved-zb1p"});
-      if (virtual_stages_ == 2 && chance(50)) schedule_ = word({"zb-v", "dualpipe-v"});
+        random_.chance(50)) {
+      virtual_stages_ = random_.divisor(per_rank, 4);
+      if (virtual_stages_ > 1)
+        schedule_ = random_.word({"interleaved", "interleaved", "interleaved-zb1p"});
+      if (virtual_stages_ == 2 && random_.chance(50))
+        schedule_ = random_.word({"zb-v", "dualpipe-v"});
     }
-    data_ = one_of<std::int64_t>({1, 1, 2, 3, 4, 8});
-    microbatches_ = 1 + below(24);
-    if (schedule_.starts_with("interleaved")) microbatches_ = pipeline_ * (1 + below(4));
+    data_ = random_.one_of<std::int64_t>({1, 1, 2, 3, 4, 8});
+    microbatches_ = 1 + random_.below(24);
+    if (schedule_.starts_with("interleaved")) microbatches_ = pipeline_ * (1 + random_.below(4));
     if (schedule_ == "dualpipe-v") microbatches_ += 2 * pipeline_ - 1;
     if (says_recompute()) microbatches_ += std::max<std::int64_t>(4, pipeline_) - 1;
-    microbatch_ = one_of<std::int64_t>({1, 1, 2, 4});
+    microbatch_ = random_.one_of<std::int64_t>({1, 1, 2, 4});
     batch_ = microbatches_ * microbatch_ * data_;
   }
 
   void choose_cuts() {
     pipeline_ = 1;
     for (std::int64_t layer = 1; layer < all_layers() && pipeline_ < 6; ++layer) {
-      if (!chance(40)) continue;
+      if (!random_.chance(40)) continue;
       partition_ += (partition_.empty() ? "[" : ", ") + std::to_string(layer);
       ++pipeline_;
     }
@@ -186,10 +140,6 @@ class RandomPlan {
   }
 
   // Stages on any ranks, some of them with several, on another eighth of the seeds.
-  std::int64_t places_below(std::int64_t bound) {
-    return static_cast<std::int64_t>(places_() % static_cast<std::uint64_t>(bound));
-  }
-
   void place_stages() {
     const bool takes_them = schedule_ == "1f1b" || schedule_ == "gpipe";
     if (!places_stages_ || !takes_them || pipeline_ < 2 || virtual_stages_ > 1) return;
@@ -197,9 +147,9 @@ class RandomPlan {
     std::iota(on.begin(), on.end(), 0);
     for (std::size_t i = on.size(); i-- > 1;)
       std::swap(on[i],
-                on[static_cast<std::size_t>(places_below(static_cast<std::int64_t>(i) + 1))]);
-    for (std::int64_t more = places_below(4); more > 0; --more) {
-      const std::int64_t apart = 1 + places_below(pipeline_ - 1);
+                on[static_cast<std::size_t>(places_.below(static_cast<std::int64_t>(i) + 1))]);
+    for (std::int64_t more = places_.below(4); more > 0; --more) {
+      const std::int64_t apart = 1 + places_.below(pipeline_ - 1);
       on.push_back((on.back() + apart) % pipeline_);
     }
     const auto stages = static_cast<std::int64_t>(on.size());
@@ -207,7 +157,7 @@ class RandomPlan {
     partition_ = "{cuts: [";
     std::int64_t cut = 0;
     for (std::int64_t left = stages - 1; left > 0; --left) {
-      cut += 1 + places_below(all_layers() - cut - left);
+      cut += 1 + places_.below(all_layers() - cut - left);
       partition_ += (left == stages - 1 ? "" : ", ") + std::to_string(cut);
     }
     partition_ += "], on: [";
@@ -224,12 +174,12 @@ class RandomPlan {
     std::int64_t most = 1;
     all_replicas_ = 0;
     for (std::int64_t rank = 0; rank < pipeline_; ++rank) {
-      const std::int64_t replicas = 1 + places_below(4);
+      const std::int64_t replicas = 1 + places_.below(4);
       list += (rank == 0 ? "" : ", ") + std::to_string(replicas);
       all_replicas_ += replicas;
       most = std::max(most, replicas);
     }
-    microbatch_ = most + places_below(4);
+    microbatch_ = most + places_.below(4);
     batch_ = microbatches_ * microbatch_;
     data_ = 1;
     const std::string said = "replicas: [" + list + "]}";
@@ -243,11 +193,11 @@ class RandomPlan {
 
   /// Makes the study impossible, or so large that it may not fit.
   void spoil() {
-    switch (below(10)) {
+    switch (random_.below(10)) {
       case 0: ++tensor_; break;
-      case 1: pipeline_ += 1 + below(3); break;
+      case 1: pipeline_ += 1 + random_.below(3); break;
       case 2: ++batch_; break;
-      case 3: batch_ = 1 + below(3); break;
+      case 3: batch_ = 1 + random_.below(3); break;
       case 4: schedule_ = "interleaved"; break;
       case 5: ++virtual_stages_; break;
       case 6: partition_ = "[" + std::to_string(all_layers()) + "]"; break;
@@ -267,78 +217,80 @@ class RandomPlan {
                        ", seq_len: " + std::to_string(sequence_);
     if (family_ == "llama")
       text += ", kv_heads: " +
-              std::to_string(tensor_ * divisor(std::max<std::int64_t>(1, heads_ / tensor_), 16));
-    if (family_ == "bert" && chance(50)) text += ", next_sentence: true";
-    if (family_ == "t5" && chance(50))
-      text += ", decoder_seq_len: " + std::to_string(one_of<std::int64_t>({8, 24, 64}));
-    if (family_ == "t5" && chance(50)) text += ", activation: geglu";
-    if (chance(25)) text += ", tied_embeddings: " + word({"true", "false"});
-    if (chance(10)) text += ", linear_bias: " + word({"true", "false"});
+              std::to_string(tensor_ *
+                             random_.divisor(std::max<std::int64_t>(1, heads_ / tensor_), 16));
+    if (family_ == "bert" && random_.chance(50)) text += ", next_sentence: true";
+    if (family_ == "t5" && random_.chance(50))
+      text += ", decoder_seq_len: " + std::to_string(random_.one_of<std::int64_t>({8, 24, 64}));
+    if (family_ == "t5" && random_.chance(50)) text += ", activation: geglu";
+    if (random_.chance(25)) text += ", tied_embeddings: " + random_.word({"true", "false"});
+    if (random_.chance(10)) text += ", linear_bias: " + random_.word({"true", "false"});
     return text + "}\n";
   }
 
   std::string cluster_text() {
     const std::int64_t ranks = std::max<std::int64_t>(
         1, tensor_ * (all_replicas_ > 0 ? all_replicas_ : pipeline_ * data_));
-    const std::int64_t devices =
-        std::max<std::int64_t>(1, ranks + spare_devices_ + (chance(20) ? below(5) : 0));
+    const std::int64_t devices = std::max<std::int64_t>(
+        1, ranks + spare_devices_ + (random_.chance(20) ? random_.below(5) : 0));
     std::string text = "cluster: {";
-    const auto kind = below(4);
+    const auto kind = random_.below(4);
     if (kind == 0) {
-      text += "preset: " + word({"dgx-a100-80g", "dgx-h100", "dgx-1v", "p4d.24xlarge", "selene"});
-      text += chance(50) ? ", nodes: " + std::to_string((devices + 7) / 8)
-                         : ", devices: " + std::to_string(devices);
+      text += "preset: " +
+              random_.word({"dgx-a100-80g", "dgx-h100", "dgx-1v", "p4d.24xlarge", "selene"});
+      text += random_.chance(50) ? ", nodes: " + std::to_string((devices + 7) / 8)
+                                 : ", devices: " + std::to_string(devices);
     } else if (kind == 1) {
-      const auto per_node = one_of<std::int64_t>({2, 4, 8});
-      text += "gpu: " + word({"a100-sxm-80g", "h100-sxm-80g", "v100-sxm-32g"}) +
+      const auto per_node = random_.one_of<std::int64_t>({2, 4, 8});
+      text += "gpu: " + random_.word({"a100-sxm-80g", "h100-sxm-80g", "v100-sxm-32g"}) +
               ", gpus: " + std::to_string(devices) +
               ", gpus_per_node: " + std::to_string(per_node) +
-              ", intra: " + word({"nvswitch", "nvlink", "pcie"}) +
-              ", intra_gb_per_s: " + std::to_string(10 + below(400)) +
-              ", inter: " + word({"infiniband", "roce", "ethernet"}) +
-              ", inter_gbit_per_s_per_node: " + std::to_string(10 + below(800));
+              ", intra: " + random_.word({"nvswitch", "nvlink", "pcie"}) +
+              ", intra_gb_per_s: " + std::to_string(10 + random_.below(400)) +
+              ", inter: " + random_.word({"infiniband", "roce", "ethernet"}) +
+              ", inter_gbit_per_s_per_node: " + std::to_string(10 + random_.below(800));
     } else {
-      const auto per_node = one_of<std::int64_t>({1, 3, 4, 8});
-      text += "device: " + word({"a100-sxm-40g", "h100-pcie-80g", "rtx-3090"}) +
+      const auto per_node = random_.one_of<std::int64_t>({1, 3, 4, 8});
+      text += "device: " + random_.word({"a100-sxm-40g", "h100-pcie-80g", "rtx-3090"}) +
               ", devices: " + std::to_string(devices) +
               ", devices_per_node: " + std::to_string(per_node);
-      if (per_node > 1 && chance(30))
-        text += ", p2p: off, host: {memory: " + std::to_string(20 + below(100)) + " GB/s}";
+      if (per_node > 1 && random_.chance(30))
+        text += ", p2p: off, host: {memory: " + std::to_string(20 + random_.below(100)) + " GB/s}";
       if (per_node > 1)
-        text += ", intra: {kind: pcie, bandwidth: " + std::to_string(8 + below(40)) +
+        text += ", intra: {kind: pcie, bandwidth: " + std::to_string(8 + random_.below(40)) +
                 " GB/s, latency: 4 us}";
       if (devices > per_node)
-        text += ", inter: {kind: ethernet, bandwidth: " + std::to_string(1 + below(20)) +
+        text += ", inter: {kind: ethernet, bandwidth: " + std::to_string(1 + random_.below(20)) +
                 " GB/s, latency: 20 us}";
     }
-    if (chance(30)) {
+    if (random_.chance(30)) {
       text += ", fabric: " + fabric_text(devices);
     }
-    if (chance(30)) {
-      text +=
-          ", speed: {" + std::to_string(below(devices)) + ": " + word({"0.5", "0.9", "1.1"}) + "}";
+    if (random_.chance(30)) {
+      text += ", speed: {" + std::to_string(random_.below(devices)) + ": " +
+              random_.word({"0.5", "0.9", "1.1"}) + "}";
     }
-    if (buffers_ && text.find("host: ") == std::string::npos && transfers_below(5) > 0) {
-      text += ", host: {memory: " + std::to_string(20 + transfers_below(100)) + " GB/s}";
+    if (buffers_ && text.find("host: ") == std::string::npos && transfers_.below(5) > 0) {
+      text += ", host: {memory: " + std::to_string(20 + transfers_.below(100)) + " GB/s}";
     }
-    if (buffers_ && transfers_below(4) == 0)
-      text += transfers_below(2) == 0 ? ", rdma: on" : ", rdma: off";
+    if (buffers_ && transfers_.below(4) == 0)
+      text += transfers_.below(2) == 0 ? ", rdma: on" : ", rdma: off";
     return text + "}\n";
   }
 
   std::string fabric_text(std::int64_t devices) {
-    const std::string leaf = ", leaf: " + std::to_string(1 + below(4)) + " nodes";
-    const std::string over = ", oversubscription: " + word({"1", "2", "4.5"});
-    switch (below(5)) {
+    const std::string leaf = ", leaf: " + std::to_string(1 + random_.below(4)) + " nodes";
+    const std::string over = ", oversubscription: " + random_.word({"1", "2", "4.5"});
+    switch (random_.below(5)) {
       case 0:
-        return "{kind: fat-tree" + leaf + over + ", pod: " + std::to_string(1 + below(3)) +
+        return "{kind: fat-tree" + leaf + over + ", pod: " + std::to_string(1 + random_.below(3)) +
                ", pod_oversubscription: 2}";
       case 1: return "{kind: rail-optimised" + leaf + over + "}";
       case 2:
-        return "{kind: dragonfly" + leaf + ", group: " + std::to_string(1 + below(3)) +
+        return "{kind: dragonfly" + leaf + ", group: " + std::to_string(1 + random_.below(3)) +
                ", link: 9 GB/s, global_link: 7 GB/s}";
       case 3:
-        return "{kind: torus, dimensions: [" + std::to_string(1 + below(4)) + ", " +
+        return "{kind: torus, dimensions: [" + std::to_string(1 + random_.below(4)) + ", " +
                std::to_string(devices) + "], link: 6 GB/s}";
       default: return "{kind: fat-tree" + leaf + over + "}";
     }
@@ -349,21 +301,22 @@ class RandomPlan {
         "parallel: {tensor: " + tensor_text() + ", pipeline: " + std::to_string(pipeline_);
     if (all_replicas_ == 0) text += ", data: " + std::to_string(data_);
     if (virtual_stages_ > 1) text += ", virtual_stages: " + std::to_string(virtual_stages_);
-    if (tensor_ > 1 && sequence_ % tensor_ == 0 && chance(50)) text += ", sequence_parallel: true";
+    if (tensor_ > 1 && sequence_ % tensor_ == 0 && random_.chance(50))
+      text += ", sequence_parallel: true";
     if (divides_) {
       text += ", zero: " + divided_text();
-    } else if (chance(40)) {
-      const std::string zero = word({"0", "1", "{stage: 1, by: shard}"});
+    } else if (random_.chance(40)) {
+      const std::string zero = random_.word({"0", "1", "{stage: 1, by: shard}"});
       text += ", zero: " + (extra_chance(50) ? "{stage: 1, by: parameter}" : zero);
     }
-    if (chance(40)) {
+    if (random_.chance(40)) {
       const std::string letters =
-          word({"DPT", "PDT", "TPD", "DTP", "PTD", "TDP", "cluster", "spread"});
+          random_.word({"DPT", "PDT", "TPD", "DTP", "PTD", "TDP", "cluster", "spread"});
       text += ", placement: " + (all_replicas_ == 0         ? letters
                                  : letters.starts_with("D") ? "flat"
                                                             : "stages");
     }
-    if (chance(20)) text += ", scatter_gather: false";
+    if (random_.chance(20)) text += ", scatter_gather: false";
     if (buffers_) text += ", d2d_buffer: " + buffer_text();
     return text + "}\n";
   }
@@ -371,13 +324,15 @@ class RandomPlan {
   std::string training_text() {
     std::string text =
         "training: {global_batch: " + std::to_string(batch_) + ", microbatch: " + microbatch_text();
-    if (chance(60)) text += ", precision: " + word({"bf16", "fp16", "fp32", "fp16"});
-    if (chance(20)) text += ", optimizer: sgd";
-    if (chance(30)) text += ", flash_attention: " + word({"true", "false", "auto"});
-    if (chance(20) && family_ != "llama") text += ", dropout: 0";
-    if (chance(20)) text += ", clip_norm: 0";
-    if (chance(40)) text += ", bucket_elements: " + word({"1", "5000", "100e3", "25e6"});
-    if (chance(15)) text += ", grad_dtype: " + word({"fp32", "fp16", "bf16"});
+    if (random_.chance(60))
+      text += ", precision: " + random_.word({"bf16", "fp16", "fp32", "fp16"});
+    if (random_.chance(20)) text += ", optimizer: sgd";
+    if (random_.chance(30)) text += ", flash_attention: " + random_.word({"true", "false", "auto"});
+    if (random_.chance(20) && family_ != "llama") text += ", dropout: 0";
+    if (random_.chance(20)) text += ", clip_norm: 0";
+    if (random_.chance(40))
+      text += ", bucket_elements: " + random_.word({"1", "5000", "100e3", "25e6"});
+    if (random_.chance(15)) text += ", grad_dtype: " + random_.word({"fp32", "fp16", "bf16"});
     return text + "}\n";
   }
 
@@ -396,34 +351,38 @@ class RandomPlan {
   std::string plan_text() {
     std::string text = "schedule: " + schedule_ + "\n";
     if (!partition_.empty()) text += "partition: " + partition_ + "\n";
-    if (says_recompute() && chance(95)) {
+    if (says_recompute() && random_.chance(95)) {
       text += "recompute: " +
-              word({"selective", "full", "{method: stage-aware, first: 0.5}",
-                    "{method: group, strategy: group_2}"}) +
+              random_.word({"selective", "full", "{method: stage-aware, first: 0.5}",
+                            "{method: group, strategy: group_2}"}) +
               "\n";
-    } else if (chance(50)) {
+    } else if (random_.chance(50)) {
       text += "recompute: " +
-              word({"none", "selective", "full", "{method: group, strategy: contiguous}",
-                    "{method: group, strategy: group_3}"}) +
+              random_.word({"none", "selective", "full", "{method: group, strategy: contiguous}",
+                            "{method: group, strategy: group_3}"}) +
               "\n";
-    } else if (pipeline_ > 1 && chance(30)) {
-      text += "recompute: " + word({"stage-aware", "{method: stage-aware, first: 0.25}"}) + "\n";
+    } else if (pipeline_ > 1 && random_.chance(30)) {
+      text += "recompute: " + random_.word({"stage-aware", "{method: stage-aware, first: 0.25}"}) +
+              "\n";
     }
     if (extra_chance(60) && text.find("recompute: ") != std::string::npos) {
-      text += "offload: {activations: true, horizon: " + std::to_string(extra_below(5)) + "}\n";
+      text += "offload: {activations: true, horizon: " + std::to_string(extra_.below(5)) + "}\n";
     }
-    if (chance(50)) {
-      text +=
-          "framework: " +
-          word({"trainyard", "megatron-lm", "nemo", "{name: megatron-lm, version: 2021}",
-                "{name: megatron-lm, version: 2022}", "{name: megatron-lm, version: current}"}) +
-          "\n";
+    if (random_.chance(50)) {
+      text += "framework: " +
+              random_.word(
+                  {"trainyard", "megatron-lm", "nemo", "{name: megatron-lm, version: 2021}",
+                   "{name: megatron-lm, version: 2022}", "{name: megatron-lm, version: current}"}) +
+              "\n";
     }
     return text + sharding_text();
   }
 
-  std::mt19937_64 random_, extra_, transfers_, axes_, places_, divided_;
-  bool extras_, buffers_, splits_, places_stages_, replicates_, divides_;
+  std::uint64_t seed_;
+  RandomDraws random_{seed_}, extra_{seed_}, transfers_{seed_}, axes_{seed_};
+  RandomDraws places_{seed_}, divided_{seed_};
+  bool extras_ = seed_ % 4 == 0, buffers_ = seed_ % 4 == 2, splits_ = seed_ % 8 == 3;
+  bool places_stages_ = seed_ % 8 == 5, replicates_ = seed_ % 8 == 1, divides_ = seed_ % 8 == 7;
   std::string family_, schedule_, partition_;
   std::int64_t heads_ = 1, head_dim_ = 8, layers_ = 1, sequence_ = 8, vocab_ = 50;
   std::int64_t tensor_ = 1, pipeline_ = 1, virtual_stages_ = 1, data_ = 1;

@@ -34,6 +34,13 @@ inline Tokens input(const Samples& samples, std::string_view name, std::int64_t 
   return tokens;
 }
 
+inline std::vector<float> numbers(const Samples& samples, const char* name, std::int64_t index,
+                                  std::size_t count) {
+  std::vector<float> out(count);
+  samples.fill_numbers(name, index, out);
+  return out;
+}
+
 /// The message of the ConfigError that `act` throws; "no error" when it throws none.
 template <class Act>
 std::string config_error(Act act) {

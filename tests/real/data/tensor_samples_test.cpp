@@ -43,9 +43,6 @@ Study small_model(const std::string& path, ImportedLoss loss = ImportedLoss::kCr
 WrittenTensor images_of(DType dtype, std::int64_t samples, std::string bytes) {
   return {"images", dtype, {samples, 2, 1, 2}, std::move(bytes)};
 }
-WrittenTensor integers(const std::string& name, const std::vector<std::int64_t>& values) {
-  return {name, DType::kInt64, {std::ssize(values)}, bytes_of(values)};
-}
 
 /// `samples` of zeros.
 std::vector<WrittenTensor> zeros(std::int64_t samples) {
@@ -54,12 +51,6 @@ std::vector<WrittenTensor> zeros(std::int64_t samples) {
           integers("ids", none), integers("labels", none)};
 }
 
-std::vector<float> numbers(const Samples& samples, const char* name, std::int64_t index,
-                           std::size_t count) {
-  std::vector<float> out(count);
-  samples.fill_numbers(name, index, out);
-  return out;
-}
 std::vector<double> doubles(const Samples& samples, const char* name, std::int64_t index,
                             std::size_t count) {
   std::vector<double> out(count);
@@ -359,62 +350,6 @@ TEST_CASE("a file that is larger than memory is read where its samples are") {
   const auto samples = make_samples(small_model(path));
   CHECK(numbers(*samples, "images", kSamples - 1, 4) == std::vector<float>(4));
   CHECK(input(*samples, "labels", kSamples / 2, 1) == Tokens{0});
-}
-
-TEST_CASE("families of images read files of them") {
-  const ScratchFolder folder;
-  const std::string path = folder / "a.safetensors";
-  Study study = study_of(Family::kVit, path, 0, 1);
-  study.data.shuffle = false;
-  study.training.microbatch = 1;
-  ModelConfig& model = study.model = {};
-  model.family = Family::kVit;
-  model.layers = 1, model.hidden = 4, model.heads = 1, model.kv_heads = 1, model.head_dim = 4;
-  model.ffn = 8, model.channels = 2, model.image_size = 2, model.patch_size = 1, model.classes = 3;
-  set_image_numbers(model);
-  std::vector<std::uint8_t> pixels(16);
-  pixels[9] = 255;
-  write_safetensors(path, {{"images", DType::kUint8, {2, 2, 2, 2}, bytes_of(pixels)},
-                           integers("labels", {1, 2})});
-  const auto samples = make_samples(study);
-  CHECK(numbers(*samples, "images", 1, 8) == std::vector<float>{0, 1, 0, 0, 0, 0, 0, 0});
-  CHECK(input(*samples, "labels", 1, 1) == Tokens{2});
-  CHECK(input(*samples, "positions", 0, 5) == Tokens{0, 1, 2, 3, 4});
-  CHECK(input(*samples, "class_tokens", 0, 1) == Tokens{0});
-
-  model.family = Family::kUnet;  // a class for every pixel
-  model.depth = 1, model.hidden = 32;
-  set_image_numbers(model);
-  write_safetensors(
-      path,
-      {{"images", DType::kUint8, {2, 2, 2, 2}, bytes_of(pixels)},
-       {"labels", DType::kUint8, {2, 2, 2}, bytes_of<std::uint8_t>({0, 1, 2, 1, 0, 0, 0, 3})}});
-  const auto of_pixels = make_samples(study);
-  CHECK(of_pixels->predicted_per_sample() == 4);
-  CHECK(input(*of_pixels, "labels", 0, 4) == Tokens{0, 1, 2, 1});
-  CHECK(config_error([&] { input(*of_pixels, "labels", 1, 4); }) ==
-        path + ": labels of sample 1, element 3, is 3; the model has the classes 0 to 2");
-}
-
-TEST_CASE("pairs of users and items are read by name") {
-  const ScratchFolder folder;
-  const std::string path = folder / "a.safetensors";
-  const auto samples_of = [&](const std::vector<std::int64_t>& items) {
-    write_safetensors(path, {integers("users", {4, 0}),
-                             integers("items", items),
-                             {"labels", DType::kFp32, {2}, bytes_of<float>({1, 0.25F})}});
-    Study study = study_of(Family::kNcf, path, 0, 1);
-    study.model.users = 5, study.model.items = 3;
-    study.model.hidden = 4, study.model.layers = 1;
-    study.data.shuffle = false;
-    return make_samples(study);
-  };
-  const auto samples = samples_of({2, 1});
-  CHECK(input(*samples, "users", 0, 1) == Tokens{4});
-  CHECK(input(*samples, "items", 0, 1) == Tokens{2});
-  CHECK(numbers(*samples, "labels", 1, 1) == std::vector<float>{0.25F});
-  const auto beyond = samples_of({2, 3});  // in a table of 3 rows
-  CHECK(config_error([&] { input(*beyond, "items", 1, 1); }).find("items") != std::string::npos);
 }
 
 }  // namespace trainyard

@@ -26,6 +26,11 @@ std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
+/// int64, of one dim.
+inline WrittenTensor integers(const std::string& name, const std::vector<std::int64_t>& values) {
+  return {name, DType::kInt64, {std::ssize(values)}, bytes_of(values)};
+}
+
 inline void write_safetensors(const std::string& path, const std::vector<WrittenTensor>& tensors) {
   std::vector<SafetensorsEntry> entries;
   for (const WrittenTensor& tensor : tensors)
