@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <deque>
+#include <string>
 
 #include "engine/base/draft_file.h"
 #include "engine/base/plain_text.h"
@@ -18,8 +20,7 @@ namespace {
 constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
 
 // A handler of signals can be told things in no other way than by variables of the process.
-std::atomic<const char*> kept =
-    "nothing was written";  // texts are never freed: the handler may be reading one
+std::atomic<const char*> kept = "nothing was written";
 std::atomic<bool> ends_process = false;
 std::atomic<int> noted = 0;  // the first
 std::atomic<int> num_noted = 0;
@@ -84,7 +85,11 @@ void end_on_signals() {
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-void keeps(const std::string& what) { kept = strdup(plain_text(what).c_str()); }
+void keeps(const std::string& what) {
+  // Never freed: a handler may still read what was said before.
+  static auto& all = *new std::deque<std::string>;
+  kept = all.emplace_back(plain_text(what)).c_str();
+}
 
 int ended_by_signal(int signal) {
   std::fflush(stderr);

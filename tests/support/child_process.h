@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -87,6 +88,21 @@ class ChildProcess {
       }
     }
     return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+
+  /// Whether it has a handler of its own for this signal: SigCgt of proc(5). Until it is another
+  /// program than this one, handlers are this one's.
+  bool catches(int signal) const {
+    const std::string process = "/proc/" + std::to_string(process_);
+    std::error_code error;
+    if (std::filesystem::equivalent(process + "/exe", "/proc/self/exe", error)) return false;
+    std::ifstream file(process + "/status");
+    for (std::string line; std::getline(file, line);) {
+      if (line.starts_with("SigCgt:"))
+        return (std::stoull(line.substr(7), nullptr, 16) >> static_cast<unsigned>(signal - 1) &
+                1U) != 0;
+    }
+    return false;
   }
 
  private:
