@@ -1,8 +1,6 @@
 #include "engine/passes/instantiate.h"
 
 #include <algorithm>
-#include <iterator>
-#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -10,18 +8,19 @@
 #include "engine/base/error.h"
 #include "engine/graph/tensor_storage.h"
 #include "engine/passes/carried_specs.h"
+#include "engine/passes/draft_pools.h"
 #include "engine/passes/last_uses.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/replica_classes.h"
+#include "engine/passes/stage_instructions.h"
 #include "engine/passes/storage_touches.h"
+#include "engine/passes/turn_frees.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/program/add_attrs.h"
 
 namespace trainyard {
 
 namespace {
-
-using Instructions = std::vector<const Instruction*>;
 
 class Instantiator {
  public:
@@ -42,6 +41,7 @@ class Instantiator {
         suffix_(std::move(suffix)),
         is_needed_(std::move(is_needed)),
         specs_(training.graph, draft.program),
+        pools_(draft.program, size > 0),
         value_of_(training.graph.tensors.size(), kNoIndex),
         touched_(find_touches(training, forms)),
         last_uses_(training.graph) {}
@@ -55,7 +55,8 @@ class Instantiator {
       add_step_ops();
     }
     draft_.stages.emplace_back(training_.num_stages);
-    split_by_stage();
+    forward_ = by_stage(training_.forward, training_.num_stages);
+    backward_ = by_stage(training_.backward, training_.num_stages);
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) {
       if (is_needed_[stage]) add_compute_segments(stage);
     }
@@ -88,17 +89,6 @@ class Instantiator {
   }
 
   TensorId root(TensorId id) const { return storage_of(training_.graph, id); }
-
-  void split_by_stage() {
-    forward_.resize(training_.num_stages);
-    backward_.resize(training_.num_stages);
-    for (const Instruction& op : training_.forward) {
-      if (op.kind != OpKind::kSend) forward_[op.stage].push_back(&op);
-    }
-    for (const Instruction& op : training_.backward) {
-      if (op.kind != OpKind::kSend) backward_[op.stage].push_back(&op);
-    }
-  }
 
   /// What is made of weights once per step, and what all microbatches have left.
   void add_step_ops() {
@@ -135,22 +125,14 @@ class Instantiator {
   void add_compute_segments(std::int32_t stage) {
     const StageForm& has = form(stage);
     const Instructions& all = backward_[stage];
-    const auto chosen = [&](const auto& wanted) {
-      Instructions out;
-      std::copy_if(all.begin(), all.end(), std::back_inserter(out), wanted);
-      return out;
-    };
+    const auto chosen = [&](const auto& wanted) { return those_of(all, wanted); };
     const auto fresh = [](const Instruction* op) { return !op->recomputed; };
     const auto input = [](const Instruction* op) { return !op->weight_half; };
     const std::string inside = has.recomputes_early() ? ".r" : "";
     StageSegments& segments = segments_of(stage);
     segments.forward = compute_segment(stage, Phase::kForward, "", forward_[stage]);
     if (has.recomputes_early()) {
-      Instructions again = chosen([](const Instruction* op) { return op->recomputed; });
-      std::stable_sort(again.begin(), again.end(), [](const Instruction* a, const Instruction* b) {
-        return a->origin < b->origin;
-      });
-      segments.recompute = compute_segment(stage, Phase::kRecompute, "", again);
+      segments.recompute = compute_segment(stage, Phase::kRecompute, "", recomputed_of(all));
     }
     if (has.whole) segments.backward[0] = compute_segment(stage, Phase::kBackward, inside, all);
     if (has.whole_behind_recompute) {
@@ -195,35 +177,15 @@ class Instantiator {
     if (v.alias) v.pool = program().values[v.alias->in].pool;
     if (t.on_host) {
       v.space = Space::kHost;
-      v.pool = host_pool(stage, size_in_bytes(v));
+      v.pool = pools_.host(stage, size_in_bytes(v));
     }
     if (t.alias == kNoIndex && (touched & (kReceiveF | kReceiveB)) != 0) {
-      v.pool = pool("recv." + t.name, Space::kDevice);
+      v.pool = pools_.named("recv." + t.name, Space::kDevice);
       v.memory = MemoryClass::kBuffer;
     }
     known = program().values.add(std::move(v));
     if (id == training_.graph.loss) draft_.loss = known;
     return known;
-  }
-
-  /// Microbatches of all sizes share pools, whose slots are as large as the largest needs.
-  PoolId pool(const std::string& name, Space space) {
-    auto& pools = program().pools;
-    if (size_ > 0) {
-      const auto known =
-          std::find_if(pools.begin(), pools.end(), [&](const Pool& p) { return p.name == name; });
-      if (known != pools.end()) return PoolId(known - pools.begin());
-    }
-    return pools.add({name, 0, space});
-  }
-
-  /// What a stage copies to its host: tensors of one size share a pool.
-  PoolId host_pool(std::int32_t stage, Bytes bytes) {
-    const auto [it, fresh] = host_pools_.try_emplace({stage, bytes}, kNoIndex);
-    if (fresh)
-      it->second =
-          pool("offload@" + std::to_string(stage) + "." + std::to_string(bytes), Space::kHost);
-    return it->second;
   }
 
   SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase) {
@@ -299,16 +261,6 @@ class Instantiator {
     return !touches.handed_over() && (touches.all() & touched_behind(phase)) == 0;
   }
 
-  /// What may still touch a storage once a segment of this phase has run.
-  static TouchSet touched_behind(Phase phase) {
-    switch (phase) {
-      case Phase::kForward: return kSendF | kRecompute | kReceiveB | kBackward | kSendB | kWeight;
-      case Phase::kRecompute: return kReceiveB | kBackward | kSendB | kWeight;
-      case Phase::kBackwardInput: return kSendB | kWeight;
-      default: return kSendB;
-    }
-  }
-
   SegmentId one_op_segment(SegmentId known, std::int32_t stage, const std::string& name,
                            ProgramOp op) {
     if (known == kNoIndex) known = add_segment(stage, name, Phase::kCommunicate);
@@ -379,30 +331,11 @@ class Instantiator {
 
   /// Frees what several stages of a rank touch: storages that are touched alike share a segment.
   void add_turn_frees() {
-    std::map<StageTouches, ProgramOp> frees;
-    for (const TensorId id : touched_.keys()) {
-      const ValueId known = value_of_[id];
-      if (!touched_[id].handed_over() || known == kNoIndex || known == draft_.loss) continue;
-      ProgramOp& free = frees[touched_[id].by_stage];
-      free.kind = OpKind::kFree;
-      free.reads.push_back({known, 0});
-    }
-    std::int32_t last = -1;  // stage, of those before
-    int number = 0;
-    for (auto& [touches, free] : frees) {
-      const std::int32_t stage = touches.front().first;
-      number = stage == last ? number + 1 : 0;
-      last = stage;
+    for (TurnFree& free : turn_frees(touched_, value_of_, draft_.loss)) {
       draft_.handed_over.push_back(
-          {one_op_segment(kNoIndex, stage, "FREE_TURN." + letters(number), std::move(free)), size_,
-           touches});
+          {one_op_segment(kNoIndex, free.stage, "FREE_TURN." + free.name, std::move(free.op)),
+           size_, free.touches});
     }
-  }
-
-  /// a, b, ..., z, aa, ab, ...
-  static std::string letters(int number) {
-    const std::string last(1, static_cast<char>('a' + number % 26));
-    return number < 26 ? last : letters(number / 26 - 1) + last;
   }
 
   const Touches& touched_of(ValueId value) {
@@ -426,12 +359,12 @@ class Instantiator {
   std::string suffix_;
   Numbered<bool> is_needed_;
   CarriedSpecs specs_;
+  DraftPools pools_;
   Indexed<TensorId, ValueId> value_of_;
   Indexed<TensorId, Touches> touched_;  // of storage roots
   LastUses last_uses_;                  // of the segment being made
   Indexed<ValueId, TensorId> tensor_of_;
-  Numbered<Instructions> forward_, backward_;                    // [stage]
-  std::map<std::pair<std::int32_t, Bytes>, PoolId> host_pools_;  // by stage and size
+  Numbered<Instructions> forward_, backward_;  // [stage]
 };
 
 }  // namespace

@@ -74,6 +74,15 @@ class TouchAnalysis {
 
 }  // namespace
 
+TouchSet touched_behind(Phase phase) {
+  switch (phase) {
+    case Phase::kForward: return kSendF | kRecompute | kReceiveB | kBackward | kSendB | kWeight;
+    case Phase::kRecompute: return kReceiveB | kBackward | kSendB | kWeight;
+    case Phase::kBackwardInput: return kSendB | kWeight;
+    default: return kSendB;
+  }
+}
+
 Indexed<TensorId, Touches> find_touches(const TrainingGraph& training,
                                         const Numbered<StageForm>& forms) {
   return TouchAnalysis(training, forms).run();

@@ -22,6 +22,9 @@ struct Touches {
   }
 };
 
+/// What may still touch a storage once a segment of this phase has run.
+TouchSet touched_behind(Phase phase);
+
 /// Those of storage roots; the others have none.
 Indexed<TensorId, Touches> find_touches(const TrainingGraph& training,
                                         const Numbered<StageForm>& forms);
