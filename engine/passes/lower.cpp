@@ -11,6 +11,7 @@
 #include "engine/passes/planned_calls.h"
 #include "engine/passes/pool_slots.h"
 #include "engine/passes/post_validation.h"
+#include "engine/program/communication_order.h"
 #include "engine/schedule/schedule_timing.h"
 
 namespace trainyard {
@@ -45,10 +46,25 @@ class Lowering {
     auto timed = time_schedule(schedule_, {});
     if (auto* reason = std::get_if<Infeasible>(&timed)) return *reason;
     const auto& timing = std::get<ScheduleTiming>(timed);
+    const auto validation = validation_calls(step_, calls_, timing);
+    const auto fill = [&](TransferOrder order) {
+      fill_lists(place_transfers(draft_, schedule_, calls_, places_, timing, validation, order));
+    };
     // A host that waits for a receive would not issue the action before it until then.
-    const bool receives_ahead = !draft_.host_waits;
-    const auto placed = place_transfers(draft_, schedule_, calls_, places_, timing,
-                                        validation_calls(step_, calls_, timing), receives_ahead);
+    if (!draft_.host_waits) {
+      fill(TransferOrder::kAhead);
+    } else if (!validation.empty() || !draft_.links.empty()) {
+      fill(TransferOrder::kInSeries);
+    } else {
+      fill(TransferOrder::kBatched);
+      if (!has_communication_order(draft_.program)) fill(TransferOrder::kInSeries);
+    }
+    count_slots(draft_.program);
+    return std::nullopt;
+  }
+
+ private:
+  void fill_lists(const Indexed<std::int32_t, std::vector<PlacedTransfer>>& placed) {
     Program& program = draft_.program;
     program.num_microbatches = schedule_.num_microbatches;
     program.body.clear();
@@ -58,11 +74,8 @@ class Lowering {
       list.ranks.replicas = draft_.classes[c].replicas;
       add_calls(c, placed[c], list.calls);
     }
-    count_slots(program);
-    return std::nullopt;
   }
 
- private:
   /// What puts into a sender's buffer, behind the actions that make it; what takes from a
   /// receiver's, and frees what came by its host, around the actions that read it.
   static AroundCalls around_actions(const std::vector<PlacedTransfer>& transfers) {

@@ -5,7 +5,9 @@
 // schedule produces them (forward before backward on ties), and every rank issues its sends and
 // receives in that order. So no two ranks ever wait for each other crosswise, whatever the
 // schedule. Within that order a send follows its producer at once, and a receive is posted one
-// action ahead of its consumer, so that it can run beside the action before.
+// action ahead of its consumer, so that it can run beside the action before. Where the host waits
+// for transfers they go in batches (placed_transfers.h), if these have an order; else in series,
+// each receive right before its consumer.
 //
 // What a segment needs back from the host at its begin (place_loads.h) is issued before the action
 // in front of it.

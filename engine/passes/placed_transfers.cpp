@@ -106,6 +106,41 @@ void settle_places(PlacedOfClasses& placed) {
   }
 }
 
+/// Where an action's batches are: in front of [first] and of [second].
+using BatchPlaces = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+BatchPlaces batch_places(const std::vector<PlannedCall>& actions, bool several_stages) {
+  BatchPlaces out;
+  const auto count = std::ssize(actions);
+  const auto forward = [&](std::int64_t at) {
+    return at < count && actions[at].action.phase == ActionPhase::kForward;
+  };
+  for (std::int64_t i = 0; i < count; ++i) out.emplace_back(i, i + 1);
+  if (!several_stages) return out;
+  std::int64_t first = 0;  // backward
+  while (forward(first)) ++first;
+  bool again = false;  // a forward behind it
+  for (std::int64_t i = first; i < count; ++i) again = again || forward(i);
+  for (std::int64_t i = first - 1; again && i >= 0 && i + 1 < count; i += 2) {
+    if (!forward(i) || forward(i + 1)) break;
+    out[i].second = i + 2;
+    out[i + 1].first = i;
+  }
+  return out;
+}
+
+/// What a rank sends and receives at each place, what it sends first.
+void make_batches(const std::vector<PlannedCall>& actions, bool several_stages,
+                  std::vector<PlacedTransfer>& transfers) {
+  const BatchPlaces places = batch_places(actions, several_stages);
+  for (PlacedTransfer& call : transfers)
+    call.desired = call.sends ? places[call.earliest - 1].second : places[call.consumer].first;
+  std::stable_sort(transfers.begin(), transfers.end(),
+                   [](const PlacedTransfer& a, const PlacedTransfer& b) {
+                     return std::pair(a.desired, !a.sends) < std::pair(b.desired, !b.sends);
+                   });
+}
+
 /// Slots of the buffer that a segment's first op writes; nullptr: it writes none.
 BufferSlots* slots_of(const Program& program, SegmentId segment,
                       std::map<PoolId, BufferSlots>& slots) {
@@ -154,13 +189,14 @@ Indexed<std::int32_t, std::vector<PlacedTransfer>> place_transfers(
     const ProgramDraft& draft, const PipelineSchedule& schedule,
     const Numbered<std::vector<PlannedCall>>& calls, const ActionPlaces& places,
     const ScheduleTiming& timing, const std::vector<ValidationCall>& validation,
-    bool receives_ahead) {
+    TransferOrder order) {
   ClassesOfRanks classes_of(draft.num_ranks);
   for (const std::int32_t c : draft.classes.keys()) classes_of[draft.classes[c].rank].push_back(c);
   std::vector<TransferEvent> events = transfer_events(
       draft, classes_of, calls, ActionEnds(draft, calls, timing, schedule.num_microbatches));
   PlacedOfClasses placed(draft.classes.size());
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  const bool ahead = order == TransferOrder::kAhead;
   std::size_t next = 0;  // of `validation`
   const auto validate_until = [&](double time) {
     for (; next < validation.size() && validation[next].time < time; ++next) {
@@ -182,12 +218,18 @@ Indexed<std::int32_t, std::vector<PlacedTransfer>> place_transfers(
     for (const std::int32_t receiver : classes_of[schedule.rank_of(event.to_stage)]) {
       event.receive = placed[receiver].size();
       placed[receiver].push_back({&transfer_of(draft, receiver, event), false, event.mb, 0,
-                                  std::max<std::int64_t>(0, consumer - (receives_ahead ? 1 : 0)),
-                                  consumer, consumer});
+                                  std::max<std::int64_t>(0, consumer - (ahead ? 1 : 0)), consumer,
+                                  consumer});
     }
   }
   validate_until(std::numeric_limits<double>::infinity());
-  settle_places(placed);
+  if (order == TransferOrder::kBatched) {
+    check(validation.empty() && draft.links.empty(), "batches have no validation and no buffers");
+    for (const std::int32_t c : draft.classes.keys())
+      make_batches(calls[draft.classes[c].rank], draft.num_stages > draft.num_ranks, placed[c]);
+  } else {
+    settle_places(placed);
+  }
   choose_ways(draft, schedule, events, placed);
   return placed;
 }

@@ -28,13 +28,23 @@ struct PlacedTransfer {
   SegmentId validation = kNoIndex;   // none: a send or receive
 };
 
-/// [class of the draft], each in the global order of communication (lower.h). `calls`: [pipeline
-/// rank], of the schedule that `timing` is of; `validation` in that order, too. `receives_ahead`: a
-/// receive is posted one action ahead of its consumer, not right before it.
+enum class TransferOrder : std::uint8_t {
+  kAhead,     // a receive is posted one action ahead of its consumer
+  kInSeries,  // right before it: the host waits for it
+  kBatched,   // and with what is sent there, which goes first (communication_order.h)
+};
+
+/// [class of the draft], each in the global order of communication (lower.h), batches as their
+/// ranks have them. `calls`: [pipeline rank], of the schedule that `timing` is of; `validation` in
+/// that order, too: batches have none, nor buffers.
+///
+/// Batches are Megatron-LM's (megatron/schedules.py): between any two actions what the one sends
+/// and what the other receives. Where a rank has several stages, a forward and the backward behind
+/// it are one such action, but for one in a row: all forwards come before all backwards then.
 Indexed<std::int32_t, std::vector<PlacedTransfer>> place_transfers(
     const ProgramDraft& draft, const PipelineSchedule& schedule,
     const Numbered<std::vector<PlannedCall>>& calls, const ActionPlaces& places,
     const ScheduleTiming& timing, const std::vector<ValidationCall>& validation,
-    bool receives_ahead);
+    TransferOrder order);
 
 }  // namespace trainyard

@@ -1,6 +1,7 @@
 #include "engine/program/communication_order.h"
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <map>
 #include <optional>
 #include <string>
@@ -36,6 +37,9 @@ DeviceMesh outline_of(const DeviceMesh& mesh) {
   return outline;
 }
 
+/// At most one for each stream of transfers.
+using Heads = boost::container::small_vector<std::size_t, 4>;
+
 /// Lets every rank go on for as long as those with whom it communicates next have come there, too.
 /// Ranks that differ along other axes than the outline's do the same: one stands for them.
 class CommunicationOrder {
@@ -47,6 +51,7 @@ class CommunicationOrder {
         unlike_(unlike_axis(program.mesh)),
         ranks_(static_cast<std::int32_t>(outline_.num_ranks())),
         next_(ranks_, 0),
+        ended_(ranks_),
         waiting_(program.groups.size()) {
     for (std::int32_t rank = 0; rank < ranks_; ++rank) list_.push_back(find_list(rank));
   }
@@ -61,10 +66,10 @@ class CommunicationOrder {
       to_look_at_.pop_back();
       const Communication* mine = head(rank);
       std::size_t& seen = num_seen[rank];
-      if (mine == nullptr || seen > next_[rank]) continue;
+      if (mine == nullptr || (mine->batch == 0 && seen > next_[rank])) continue;
       seen = next_[rank] + 1;
       if (is_transfer(mine->op->kind))
-        look_at_transfer(rank, *mine);
+        look_at_transfers(rank);
       else
         look_at_collective(rank, *mine);
     }
@@ -100,21 +105,51 @@ class CommunicationOrder {
     return at < list.size() ? &list[at] : nullptr;
   }
 
-  void let_go(std::int32_t rank) {
-    ++next_[rank];
+  /// What of the head's batch may end next, indices into the list: the first of each stream, up to
+  /// what the host waits for. Of no batch: the head alone.
+  Heads heads(std::int32_t rank) const {
+    const auto& list = lists_[list_[rank]];
+    Heads out;
+    StreamSet taken = 0;
+    for (std::size_t at = next_[rank]; at < list.size(); ++at) {
+      if (has_ended(rank, at)) continue;
+      const Communication& one = list[at];
+      if (one.batch != list[next_[rank]].batch || (one.batch == 0 && !out.empty())) break;
+      if ((taken & stream_bit(one.op->stream)) == 0) out.push_back(at);
+      taken |= stream_bit(one.op->stream);
+      if (one.op->host_sync) break;
+    }
+    return out;
+  }
+
+  bool has_ended(std::int32_t rank, std::size_t at) const {
+    const auto& ended = ended_[rank];
+    return std::find(ended.begin(), ended.end(), at) != ended.end();
+  }
+
+  void let_go(std::int32_t rank, std::size_t at) {
+    ended_[rank].push_back(at);
+    for (auto& ended = ended_[rank]; has_ended(rank, next_[rank]); ++next_[rank])
+      ended.erase(std::find(ended.begin(), ended.end(), next_[rank]));
     to_look_at_.push_back(rank);
   }
 
-  void look_at_transfer(std::int32_t rank, const Communication& mine) {
-    const std::optional<std::int32_t> other = peer(*mine.op, rank);
-    if (!other) {
-      fail(name(rank), ": ", program_.segments[mine.segment].name, ": transfer ",
-           std::to_string(mine.op->transfer.number()), " has no peer for one of these ranks");
+  /// Transfers of `rank` whose other ends have come as well.
+  void look_at_transfers(std::int32_t rank) {
+    for (const std::size_t at : heads(rank)) {
+      const Communication& mine = lists_[list_[rank]][at];
+      const std::optional<std::int32_t> other = peer(*mine.op, rank);
+      if (!other) {
+        fail(name(rank), ": ", program_.segments[mine.segment].name, ": transfer ",
+             std::to_string(mine.op->transfer.number()), " has no peer for one of these ranks");
+      }
+      for (const std::size_t its : heads(*other)) {
+        if (!matches(mine, lists_[list_[*other]][its], rank, *other)) continue;
+        let_go(rank, at);
+        if (*other != rank) let_go(*other, its);
+        break;
+      }
     }
-    const Communication* theirs = head(*other);
-    if (theirs == nullptr || !matches(mine, *theirs, rank, *other)) return;
-    let_go(rank);
-    if (*other != rank) let_go(*other);
   }
 
   /// How many ranks of the outline meet in a collective of `rank`.
@@ -143,7 +178,7 @@ class CommunicationOrder {
     });
     if (!alike) return;
     const auto all = std::exchange(there, {});
-    for (const std::int32_t member : all) let_go(member);
+    for (const std::int32_t member : all) let_go(member, next_[member]);
   }
 
   std::optional<std::int32_t> peer(const ProgramOp& op, std::int32_t rank) const {
@@ -200,7 +235,8 @@ class CommunicationOrder {
   AxisId unlike_;
   std::int32_t ranks_;                        // of the outline
   Indexed<std::int32_t, std::int32_t> list_;  // [rank]
-  Indexed<std::int32_t, std::size_t> next_;   // [rank]: index into its list
+  Indexed<std::int32_t, std::size_t> next_;   // [rank]: index into its list, the first not ended
+  Indexed<std::int32_t, std::vector<std::size_t>> ended_;  // [rank]: those behind it, of its batch
   /// Those that have come, by pipeline rank, -1: of a group that joins them.
   Indexed<GroupId, std::map<std::int32_t, std::vector<std::int32_t>>> waiting_;
   std::vector<std::int32_t> to_look_at_;
@@ -216,10 +252,69 @@ bool crosses_ranks(const Program& program, const ProgramOp& op) {
   return along(stage_axis(program.mesh)) || along(unlike_axis(program.mesh));
 }
 
+CrossingOps crossing_ops(const Program& program) {
+  CrossingOps out(program.segments.size());
+  for (const SegmentId s : program.segments.keys()) {
+    const auto& ops = program.segments[s].ops;
+    for (std::uint32_t k = 0; k < ops.size(); ++k) {
+      if (crosses_ranks(program, ops[k])) out[s].push_back(k);
+    }
+  }
+  return out;
+}
+
+Communications communications_of(const Program& program, const CrossingOps& crossing) {
+  Communications lists;
+  for (const RankClass& list : program.body) {
+    auto& out = lists.emplace_back();
+    std::size_t begin = 0;  // of the calls in a row that only transfer
+    std::uint32_t batches = 0;
+    const auto end_row = [&] {
+      const auto from = out.begin() + static_cast<std::ptrdiff_t>(begin);
+      const bool waits =
+          std::any_of(from, out.end(), [](const Communication& one) { return one.op->host_sync; });
+      if (waits && out.end() - from > 1) {
+        ++batches;
+        std::for_each(from, out.end(), [&](Communication& one) { one.batch = batches; });
+      }
+      begin = out.size();
+    };
+    const auto add = [&](SegmentId id, Microbatch mb, std::uint32_t k) {
+      out.push_back({&program.segments[id].ops[k], id, mb});
+    };
+    for (const Call& call : list.calls) {
+      const auto& ops = program.segments[call.segment].ops;
+      const auto& own = crossing[call.segment];
+      const bool transfers = own.size() == ops.size() && call.inside.empty() &&
+                             std::all_of(ops.begin(), ops.end(),
+                                         [](const ProgramOp& op) { return is_transfer(op.kind); });
+      if (!transfers) end_row();
+      auto next = own.begin();
+      for (const auto& [before, inside] : call.inside) {
+        for (; next != own.end() && *next < before; ++next) add(call.segment, call.mb[0], *next);
+        for (const std::uint32_t k : crossing[inside]) add(inside, -1, k);
+      }
+      for (; next != own.end(); ++next) add(call.segment, call.mb[0], *next);
+      if (!transfers) begin = out.size();
+    }
+    end_row();
+  }
+  return lists;
+}
+
 void check_communication_order(const Program& program, const Communications& lists) {
   for (const std::int32_t list : lists.keys())
     check_membership(program, program.body[list].ranks, lists[list]);
   CommunicationOrder(program, lists).run();
+}
+
+bool has_communication_order(const Program& program) {
+  try {
+    check_communication_order(program, communications_of(program, crossing_ops(program)));
+  } catch (const Violation&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace trainyard

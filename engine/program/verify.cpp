@@ -198,13 +198,12 @@ class ProgramVerifier::Checks {
     gradient_ops_.resize(segments.size());
     has_reduction_.resize(segments.size(), false);
     pool_changes_.resize(segments.size());
-    crossing_.resize(segments.size());
+    crossing_ = crossing_ops(*program_);
     for (const SegmentId s : segments.keys()) {
       const auto& ops = segments[s].ops;
       for (std::size_t k = 0; k < ops.size(); ++k) {
         if (touches_gradients(ops[k])) gradient_ops_[s].emplace_back(k, k);
         if (reduces_gradient(ops[k])) has_reduction_[s] = true;
-        if (crosses_ranks(*program_, ops[k])) crossing_[s].emplace_back(k, k);
         if (const ValueId filled = slot_taken(*program_, ops, k); filled != kNoIndex)
           pool_changes_[s].emplace_back(k, std::pair(value(filled).pool, 1));
         for (const Operand& operand : ops[k].kind == OpKind::kFree ? ops[k].reads : Operands{}) {
@@ -246,14 +245,7 @@ class ProgramVerifier::Checks {
   }
 
   void check_communication() const {
-    Communications lists;
-    for (const RankClass& list : program_->body) {
-      auto& out = lists.emplace_back();
-      in_issue_order(list, crossing_, [&](SegmentId id, Microbatch mb, std::size_t k) {
-        out.push_back({&segment(id).ops[k], id, mb});
-      });
-    }
-    check_communication_order(*program_, lists);
+    check_communication_order(*program_, communications_of(*program_, crossing_));
   }
 
   const Program* program_;
@@ -267,9 +259,9 @@ class ProgramVerifier::Checks {
   Indexed<ValueId, Taken> taken_;   // of storages, in the call being checked
   std::vector<ValueId> taken_ids_;  // with an entry there
   Indexed<SegmentId, ByOp<std::size_t>>
-      gradient_ops_;                                // that add to gradients, reduce or free them
-  Indexed<SegmentId, bool> has_reduction_;          // of a gradient
-  Indexed<SegmentId, ByOp<std::size_t>> crossing_;  // ops that connect pipeline ranks
+      gradient_ops_;                        // that add to gradients, reduce or free them
+  Indexed<SegmentId, bool> has_reduction_;  // of a gradient
+  CrossingOps crossing_;
   Indexed<SegmentId, ByOp<std::pair<PoolId, int>>> pool_changes_;
 };
 

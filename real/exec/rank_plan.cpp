@@ -33,14 +33,19 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
   find_validation();
   count_averaged(study);
   segments_.resize(program.segments.size());
-  // Making a group's communicator waits for its other members. All ranks communicate in an order
-  // that fits one order of the whole Program, so making them at their first use cannot end in a
-  // circle.
+  // Making a communicator waits for its other members. All ranks make theirs in the order of their
+  // names, so that it cannot end in a circle: what batches of transfers issue has no common order.
+  std::map<std::string, std::vector<OpPlan*>> of_name;
   for (const IssuedOp& issued : order_.ops) {
     plan_segment(issued.segment, study, divisors);
     OpPlan& plan = segments_[issued.segment][issued.op];
-    const bool communicates = is_communication(plan.op->kind) && !plan.has_no_peers;
-    if (communicates && plan.communicator == nullptr) plan_communication(plan, transport);
+    if (is_communication(plan.op->kind) && !plan.has_no_peers)
+      of_name[meeting_of(*plan.op).name].push_back(&plan);
+  }
+  for (const auto& [name, plans] : of_name) {
+    for (OpPlan* plan : plans) {
+      if (plan->communicator == nullptr) plan_communication(*plan, transport);
+    }
   }
 }
 
@@ -261,24 +266,29 @@ void RankPlan::note_loss(const ProgramOp& op) {
   if (program_.values[root].memory == MemoryClass::kActivation) loss_ = root;
 }
 
-void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {
-  const ProgramOp& op = *plan.op;
-  std::vector<std::int64_t> ranks;
-  std::string name;
-  std::int64_t peer = -1;
+RankPlan::Meeting RankPlan::meeting_of(const ProgramOp& op) const {
+  Meeting out;
   if (is_transfer(op.kind)) {
     // Members are the sender and the receiver alone: each of the two uses it on one stream.
-    peer = peer_of(program_, program_.transfers[op.transfer], at_);
-    ranks = op.kind == OpKind::kSend ? std::vector{rank_, peer} : std::vector{peer, rank_};
-    name = "transfer." + std::to_string(static_cast<int>(transfer_stream(op.stream))) + "." +
-           std::to_string(ranks[0]) + "." + std::to_string(ranks[1]);
+    out.peer = peer_of(program_, program_.transfers[op.transfer], at_);
+    out.ranks =
+        op.kind == OpKind::kSend ? std::vector{rank_, out.peer} : std::vector{out.peer, rank_};
+    out.name = "transfer." + std::to_string(static_cast<int>(transfer_stream(op.stream))) + "." +
+               std::to_string(out.ranks[0]) + "." + std::to_string(out.ranks[1]);
   } else {
     const Group& group = program_.groups[op.group];
-    ranks = members_of(program_, group, at_);
-    name = group.name + "." + std::to_string(static_cast<int>(op.stream));
-    if (const std::int32_t root = owner_of(program_, op); root >= 0) peer = ranks[position(root)];
+    out.ranks = members_of(program_, group, at_);
+    out.name = group.name + "." + std::to_string(static_cast<int>(op.stream));
+    if (const std::int32_t root = owner_of(program_, op); root >= 0)
+      out.peer = out.ranks[position(root)];
   }
-  const auto place = [&](std::int64_t rank) {
+  return out;
+}
+
+void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {
+  const ProgramOp& op = *plan.op;
+  const auto [name, ranks, peer] = meeting_of(op);
+  const auto place = [&, &ranks = ranks](std::int64_t rank) {
     const auto it = std::find(ranks.begin(), ranks.end(), rank);
     check(it != ranks.end(), "a rank that communicates is a member");
     return static_cast<int>(it - ranks.begin());

@@ -91,6 +91,13 @@ class RankPlan {
   void plan_segment(SegmentId id, const Study& study, const LossDivisors& divisors);
   OpPlan plan_op(const Segment& segment, const ProgramOp& op, const Study& study,
                  const LossDivisors& divisors);
+  /// Whom this rank meets in a communication; `peer`: the other end, or the root, -1: none.
+  struct Meeting {
+    std::string name;
+    std::vector<std::int64_t> ranks;
+    std::int64_t peer = -1;
+  };
+  Meeting meeting_of(const ProgramOp& op) const;
   void plan_communication(OpPlan& plan, Transport& transport);
   void plan_averages(OpPlan& plan) const;
   void plan_optimizer(OpPlan& plan);

@@ -189,7 +189,7 @@ TEST_CASE(
   // Two microbatches. Our executor posts 0RECV_B0 before 0F1 and 1RECV_F1 before 1B0; a host that
   // waits for them would not issue those.
   CHECK(calls(piped).find("0F1 0SEND_F1 0RECV_B0 0B0") != std::string::npos);
-  CHECK(calls(piped).find("1B0 1RECV_F1 1SEND_B0 1F1") != std::string::npos);
+  CHECK(calls(piped).find("1B0 1SEND_B0 1RECV_F1 1F1") != std::string::npos);
   const Program ours = program(yaml);
   CHECK_FALSE(find_segment(ours, "1RECV_F").ops.front().host_sync);
   CHECK(calls(ours).find("1RECV_F1 1B0") != std::string::npos);

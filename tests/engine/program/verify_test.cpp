@@ -115,6 +115,37 @@ TEST_CASE("communication that crosses is a deadlock, and both ends are named") {
         "class pp:1 is stuck at 1SEND_B0");
 }
 
+TEST_CASE("a batch of transfers that the host waits for may cross another") {
+  const std::string crossing =
+      with(kSecondList, "1RECV_F1 1F0 1B0 1SEND_B0 1F1", "1F0 1B0 1SEND_B0 1RECV_F1 1F1");
+  std::string text = with(kExampleProgram, kSecondList, crossing);
+  text = with(text, "fwd recv:1 -> x1[m]", "fwd recv:1 -> x1[m] host_sync");
+  text = with(text, "bwd recv:0 -> dy0[m]", "bwd recv:0 -> dy0[m] host_sync");
+  CHECK(violation(text) == "none");
+  // It is enough that one of the two is a batch; another call between its transfers ends it.
+  text = with(text, "0SEND_F1 0RECV_B0 0B0 0FREE_F0", "0SEND_F1 0FREE_F0 0RECV_B0 0B0");
+  CHECK(violation(text) == "none");
+  std::string ended = with(text, "1SEND_B0 1RECV_F1", "1SEND_B0 1FREE_B0 1RECV_F1");
+  ended = with(ended, "1FREE_B0 1FREE_B1 1NORM", "1FREE_B1 1NORM");
+  CHECK(violation(ended) ==
+        "no order of communication suits every rank: class pp:0 is stuck at 0SEND_F1; "
+        "class pp:1 is stuck at 1SEND_B0");
+}
+
+TEST_CASE("what the host waits for ends what a batch issues") {
+  const std::string crossing =
+      with(kSecondList, "1RECV_F1 1F0 1B0 1SEND_B0 1F1", "1F0 1B0 1SEND_B0 1RECV_F1 1F1");
+  std::string text = with(kExampleProgram, kSecondList, crossing);
+  text = with(text, "fwd recv:1 -> x1[m]", "fwd recv:1 -> x1[m] host_sync");
+  text = with(text, "bwd recv:0 -> dy0[m]", "bwd recv:0 -> dy0[m] host_sync");
+  std::string receives_first = with(text, "0SEND_F1 0RECV_B0", "0RECV_B0 0SEND_F1");
+  CHECK(violation(receives_first) == "none");
+  receives_first = with(receives_first, "1SEND_B0 1RECV_F1", "1RECV_F1 1SEND_B0");
+  CHECK(violation(receives_first) ==
+        "no order of communication suits every rank: class pp:0 is stuck at 0RECV_B0; "
+        "class pp:1 is stuck at 1RECV_F1");
+}
+
 TEST_CASE(
     "both ends of a transfer are there, for the same microbatch, in the same order and size") {
   SECTION("a receive that is missing") {
