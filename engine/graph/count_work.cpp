@@ -230,8 +230,11 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
         work.k = rows(*reads[1].shape);
       } else {
         work.bytes = size(reads[1]) + 3 * size(reads[0]);  // gradient rows read, table rows updated
+        // The gradient of a gathered table is written: zeros first.
+        const bool written = accumulates.empty();
+        if (written) work.bytes += size(writes[0]);
         work.m = num_elements(*reads[1].shape), work.n = last(*reads[0].shape),
-        work.k = rows(*accumulates[0].shape);
+        work.k = rows(*(written ? writes : accumulates)[0].shape);
       }
       break;
     case OpKind::kFlashAttention:

@@ -10,6 +10,8 @@
 
 #include "engine/graph/op_space.h"
 #include "engine/graph/op_table.h"
+#include "engine/passes/move_forms.h"
+#include "engine/passes/moved_parameters.h"
 #include "engine/sharding/redistribution.h"
 #include "engine/sharding/spec_text.h"
 
@@ -96,64 +98,13 @@ class ShardingApplier {
     t.alias = kNoIndex;
     t.alias_offset = 0;
     t.role = TensorRole::kActivation;
+    t.parameter = kNoIndex;
     const TensorId id = out_.tensors.add(std::move(t));
     place(id, stored, whole_[of]);
     return id;
   }
 
   // --- moves ---
-
-  struct MoveForm {
-    OpKind kind;
-    std::string_view suffix;  // of what it makes
-    int dim = -1;
-    bool in_place = false;  // all-reduce: where nothing else reads what it overwrites
-    bool partial_gradient = false;
-  };
-
-  /// nullopt: no executor has it (problem_).
-  std::optional<MoveForm> form_of(const Move& move, const TensorSpec& after) {
-    const bool to_entered = move.to == AxisState::kEntered;
-    const bool held = move.from == AxisState::kHeld || move.to == AxisState::kHeld;
-    // Gaps are filled with zeros, which are no candidates.
-    const bool fills = move.to == AxisState::kPartial && after.maximum;
-    const MoveKind kind = forward_kind(move);
-    if (!held && !fills) {
-      switch (kind) {
-        case MoveKind::kNothing:
-          return MoveForm{OpKind::kEnterTensor, to_entered ? "entered" : "left", -1, true};
-        case MoveKind::kAllGather:
-          return MoveForm{OpKind::kAllGather, to_entered ? "gathered" : "whole", move.from_dim,
-                          false, to_entered};
-        case MoveKind::kSlice: return MoveForm{OpKind::kSlice, "slice", move.to_dim};
-        case MoveKind::kPad: return MoveForm{OpKind::kPad, "padded", move.from_dim};
-        case MoveKind::kKeepOnOne: return MoveForm{OpKind::kKeepOnOne, "kept"};
-        case MoveKind::kAllReduce: return MoveForm{OpKind::kAllReduce, "all", -1, true};
-        case MoveKind::kReduceScatter:
-          return MoveForm{OpKind::kReduceScatter, "shard", move.to_dim};
-        case MoveKind::kAllToAll:
-        case MoveKind::kPermutation: return MoveForm{OpKind::kAllToAll, "moved", move.to_dim};
-        default: break;
-      }
-    }
-    fail("a tensor needs " + to_text(move, sharding_.mesh) +
-         (held    ? ", and no executor has values that one rank holds"
-          : fills ? ", and no executor has candidates for a maximum that are none"
-                  : ", which no executor has"));
-    return std::nullopt;
-  }
-
-  /// Parts of a dim move by themselves: one collective has all that change over the same axes.
-  bool parts_move_as_one(const Move& move, const TensorSpec& before, const TensorSpec& after) {
-    if (move.axes.size() < 2) return true;
-    for (const TensorSpec* spec : {&before, &after}) {
-      for (const DimSplit& dim : spec->dims) {
-        const AxisSet cut = static_cast<AxisSet>(axes_in(dim) & set_of(move.axes));
-        if ((cut & ~axes_of_all_parts(dim)) != 0) return false;
-      }
-    }
-    return true;
-  }
 
   struct Step {
     MoveForm form;
@@ -193,8 +144,11 @@ class ShardingApplier {
       if (!parts_move_as_one(steps[i].move, before, steps[i].after))
         fail(tensor(x).name + " needs " + to_text(steps[i].move, sharding_.mesh) +
              ", of parts that the axes split unlike, which no executor has");
-      if (const auto form = form_of(steps[i].move, steps[i].after))
-        it->second.push_back({*form, after});
+      auto form = move_form(steps[i].move, steps[i].after, sharding_.mesh);
+      if (const auto* reason = std::get_if<Infeasible>(&form))
+        fail(reason->reason);
+      else
+        it->second.push_back({std::get<MoveForm>(form), after});
     }
     return it->second;
   }
@@ -203,7 +157,7 @@ class ShardingApplier {
   /// `own`: nothing else reads `x`, nor what lies in it.
   TensorId move(const Op& origin, TensorId whole, TensorId x, SpecId to, TensorId target,
                 bool own) {
-    const Path& steps = path(x, {tensor(x).spec, to, whole_[whole]});
+    const Path& steps = path(x, {read_spec(out_, x), to, whole_[whole]});
     const std::string name = tensor(x).name;
     for (const Step& step : steps) {
       const bool last = &step == &steps.back();
@@ -304,31 +258,49 @@ class ShardingApplier {
 
   /// `x` as an op wants it.
   TensorId wanted(const Op& reader, TensorId x, SpecId want) {
-    if (is_parameter(x)) {
-      use(out_.parameters[tensor(x).parameter], want);
+    if (!is_parameter(x))
+      return tensor(x).spec == want ? x : move(reader, x, x, want, kNoIndex, false);
+    Parameter& parameter = out_.parameters[tensor(x).parameter];
+    if (!can_use(parameter, want)) return x;
+    if (parameter.used == want) return x;
+    if (!takes_moved(reader, x)) {
+      fail(parameter.name + " is stored otherwise than " + std::string(to_string(reader.kind)) +
+           " uses it, which no executor has; a linear's weight and an embedding's table are " +
+           "gathered");
       return x;
     }
-    return tensor(x).spec == want ? x : move(reader, x, x, want, kNoIndex, false);
+    return move(reader, x, x, want, kNoIndex, false);
   }
 
-  /// Entering a parameter moves nothing: its gradient is reduced once per step.
-  void use(Parameter& parameter, SpecId want) {
-    if (parameter.used == want) return;
-    if (parameter.used != kNoIndex)
-      return fail(parameter.name + " is used in two ways, which no executor has");
-    TensorSpec stored = spec(want);
-    stored.entered = 0;
-    for (const DimSplit& dim : stored.dims) {
-      if (axes_in(dim) != axes_of_all_parts(dim))
-        return fail(parameter.name +
-                    " has parts that an axis splits, and parts that it does not, " +
-                    "which no executor's buckets have");
+  /// Entering a parameter moves nothing: its gradient is reduced once per step. It is used as its
+  /// first op enters it; who wants it otherwise has it moved, within every microbatch.
+  bool can_use(Parameter& parameter, SpecId want) {
+    const SpecId stored = tensor(parameter.tensor).spec;
+    if (parameter.used == kNoIndex) {
+      TensorSpec used = spec(stored);
+      for (const AxisId axis : axes_of(spec(want).entered)) {
+        if (!dim_of(used, axis)) used.entered = static_cast<AxisSet>(used.entered | bit(axis));
+      }
+      parameter.used = sharding_.specs.add(used);
     }
-    if ((sharding_.late & ~spec(want).entered) != 0)
-      return fail(parameter.name + " is used alike by replicas, whose gradients would be added up");
-    if (stored != spec(tensor(parameter.tensor).spec))
-      return fail(parameter.name + " is stored otherwise than it is used, which no executor has");
-    parameter.used = want;
+    for (const DimSplit& dim : spec(stored).dims) {
+      if (axes_in(dim) != axes_of_all_parts(dim)) {
+        fail(parameter.name + " has parts that an axis splits, and parts that it does not, " +
+             "which no executor's buckets have");
+        return false;
+      }
+    }
+    if ((sharding_.late & ~spec(want).entered) == 0) return true;
+    fail(parameter.name + " is used alike by replicas, whose gradients would be added up");
+    return false;
+  }
+
+  /// Whether the backward of an op makes the gradient of such an operand where it is no parameter.
+  static bool takes_moved(const Op& op, TensorId x) {
+    if (is_weighted(op.kind)) return op.inputs[1] == x;
+    const OpInfo& info = op_info(op.kind);
+    return is_general(op.kind) && info.kernel != KernelClass::kConvolution &&
+           info.backward != BackwardForm::kFused;
   }
 
   /// A bias is no summand of a linear whose summands are added up at once.

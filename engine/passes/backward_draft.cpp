@@ -1,5 +1,7 @@
 #include "engine/passes/backward_draft.h"
 
+#include "engine/passes/moved_parameters.h"
+
 namespace trainyard {
 
 BackwardDraft::BackwardDraft(StagedGraph staged, DType grad_dtype)
@@ -46,10 +48,7 @@ TensorId BackwardDraft::new_gradient(TensorId of, std::string_view suffix) {
   return TensorId(out_.graph.tensors.size() - 1);
 }
 
-SpecId BackwardDraft::read_as(TensorId id) {
-  const Tensor& t = tensor(id);
-  return t.role == TensorRole::kParameter ? out_.graph.parameters[t.parameter].used : t.spec;
-}
+SpecId BackwardDraft::read_as(TensorId id) const { return read_spec(out_.graph, id); }
 
 SpecId BackwardDraft::dual_of(SpecId spec) {
   return spec == kNoIndex ? spec : out_.graph.specs.dual_of(spec);

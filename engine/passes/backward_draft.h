@@ -39,6 +39,9 @@ class BackwardDraft {
   Instruction instruction(OpId id, OpKind kind) const;
   void emit(Instruction instruction);
 
+  /// read_spec() of moved_parameters.h.
+  SpecId read_as(TensorId id) const;
+
   /// Whether the gradient of `output` is one of `input` as it is: their ranks have the same pieces,
   /// and summands of it along the same axes.
   bool lie_alike(TensorId input, TensorId output);
@@ -59,8 +62,6 @@ class BackwardDraft {
 
  private:
   TensorId parameter_gradient(const Parameter& parameter, DType dtype);
-  /// The spec with which ops read a tensor: a parameter's is that of its use.
-  SpecId read_as(TensorId id);
   /// Tensors of a graph that is not sharded have none.
   SpecId dual_of(SpecId spec);
 

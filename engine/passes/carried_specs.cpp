@@ -1,5 +1,6 @@
 #include "engine/passes/carried_specs.h"
 
+#include "engine/passes/moved_parameters.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/sharding/moved_axes.h"
 
@@ -14,7 +15,7 @@ SpecId CarriedSpecs::spec(SpecId of_graph) {
 }
 
 GroupId CarriedSpecs::group(const Instruction& move) {
-  const SpecId from = graph_.tensors[move.reads[0]].spec, to = graph_.tensors[move.writes[0]].spec;
+  const SpecId from = read_spec(graph_, move.reads[0]), to = graph_.tensors[move.writes[0]].spec;
   if (from == kNoIndex || to == kNoIndex) return kTensorGroup;
   const SpecTable& specs = graph_.specs;
   if (move.kind == OpKind::kRingShift) {

@@ -10,6 +10,7 @@
 #include "engine/passes/block_gradients.h"
 #include "engine/passes/general_gradients.h"
 #include "engine/passes/half_order.h"
+#include "engine/passes/moved_parameters.h"
 #include "engine/sharding/moved_axes.h"
 
 namespace trainyard {
@@ -74,11 +75,15 @@ class Differentiator {
 
     boost::container::small_vector<TensorId, 4> inputs;
     Parameters parameters;
+    bool moved = false;  // a weight: its gradient is moved back before it is added up
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const TensorId input = op.inputs[i];
       const bool parameter = draft_.is_parameter(input);
-      if (parameter && (info.weights >> i & 1U) != 0) {
+      const bool weight = (info.weights >> i & 1U) != 0;
+      const bool gathered = weight && !parameter && is_weighted(op.kind);
+      if (weight && (parameter || (gathered && draft_.wants_gradient(input)))) {
         parameters.push_back(input);
+        moved = moved || gathered;
       } else if (parameter || draft_.wants_gradient(input)) {
         if (static_cast<int>(i) == info.alias_input) {
           draft_.give(id, input, dy);
@@ -101,7 +106,8 @@ class Differentiator {
       Instruction dw = draft_.instruction(id, OpPart::kWeightGrad);
       if (dy != kNoIndex) dw.reads.push_back(dy);
       add_saved(dw, op, info.dw_saved_inputs, 0);
-      if (op.kind == OpKind::kLinear && !software_.fused_gradient_accumulation) {
+      const bool apart = op.kind == OpKind::kLinear && !software_.fused_gradient_accumulation;
+      if (apart || moved) {
         accumulate_apart(id, std::move(dw), parameters);
       } else {
         add_parameter_gradients(dw, parameters);
@@ -116,7 +122,8 @@ class Differentiator {
     }
   }
 
-  /// The product writes its own tensor, which a second kernel adds to the accumulated gradient.
+  /// The product writes its own tensor, which a second kernel adds to the accumulated gradient, or
+  /// which is moved back first.
   void accumulate_apart(OpId id, Instruction dw, const Parameters& parameters) {
     for (TensorId parameter : parameters) {
       const TensorId fresh = draft_.new_gradient(parameter, ".fresh");
@@ -130,7 +137,7 @@ class Differentiator {
   /// One instruction `kind` that turns the gradient of the output into that of the first input.
   void communicate(OpId id, OpKind kind, TensorId dy, int dim, bool in_place = false) {
     const Op& op = op_at(id);
-    if (!draft_.wants_gradient(op.inputs[0])) return;
+    if (!draft_.is_parameter(op.inputs[0]) && !draft_.wants_gradient(op.inputs[0])) return;
     Instruction comm = draft_.instruction(id, OpPart::kForward);
     comm.kind = kind;
     comm.attrs.dim = static_cast<std::int8_t>(dim);
@@ -140,7 +147,7 @@ class Differentiator {
     comm.reads = {dy};
     comm.writes = {dx};
     draft_.emit(std::move(comm));
-    draft_.contribute(id, op.inputs[0], dx);
+    draft_.give(id, op.inputs[0], dx);
   }
 
   /// The backward of a move is that of the dual specs, the other way round (sharding/move.h).
@@ -153,12 +160,10 @@ class Differentiator {
     if (op.kind == OpKind::kAllGather && op.attrs.dim < 0)
       return communicate(id, OpKind::kSlice, dy, -1, true);
     const auto& specs = draft_.training().graph.specs;
-    const auto move = move_between(specs[tensor(x).spec], specs[tensor(y).spec]);
+    const auto move = move_between(specs[draft_.read_as(x)], specs[draft_.read_as(y)]);
     check(move.has_value(), "a move changes the states of its axes");
     switch (backward_kind(*move)) {
-      case MoveKind::kNothing:
-        if (draft_.wants_gradient(x)) draft_.contribute(id, x, dy);
-        return;
+      case MoveKind::kNothing: return draft_.give(id, x, dy);
       case MoveKind::kAllGather: return communicate(id, OpKind::kAllGather, dy, move->to_dim);
       case MoveKind::kReduceScatter:
         return communicate(id, OpKind::kReduceScatter, dy, move->from_dim);

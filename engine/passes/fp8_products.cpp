@@ -21,6 +21,7 @@ class ProductCaster {
         products_(training.graph.ops.size()) {}
 
   std::optional<Infeasible> run() {
+    if (auto problem = gathered_problem()) return problem;
     find_products();
     if (std::none_of(products_.begin(), products_.end(), [](const Product& p) { return p.cast; }))
       return Infeasible{
@@ -66,6 +67,21 @@ class ProductCaster {
     }
     // The gradient of what is entered comes in summands.
     return spec(op.inputs[0]).partial == 0 && spec(op.outputs[0]).entered == 0;
+  }
+
+  /// Weights are cast as they are stored, once per step.
+  std::optional<Infeasible> gathered_problem() const {
+    for (const Op& op : training_.graph.ops) {
+      if (op.kind != OpKind::kLinear) continue;
+      const OpId producer = tensor(op.inputs[1]).producer;
+      if (producer == kNoIndex || training_.graph.ops[producer].inputs.empty()) continue;
+      const Tensor& of = tensor(training_.graph.ops[producer].inputs[0]);
+      if (of.role != TensorRole::kParameter) continue;
+      return Infeasible{of.name + " is used otherwise than it is stored, and gathered in every " +
+                            "microbatch, which fp8 does not go with in this version",
+                        "training.precision"};
+    }
+    return std::nullopt;
   }
 
   static std::optional<Infeasible> local_problem(const Tensor& weight) {

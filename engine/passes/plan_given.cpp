@@ -10,6 +10,7 @@
 #include "engine/passes/complete_spec.h"
 #include "engine/passes/given_modules.h"
 #include "engine/passes/given_sharding.h"
+#include "engine/passes/moved_parameters.h"
 
 namespace trainyard {
 
@@ -206,6 +207,13 @@ class GivenPlanner {
         question.operands[i].as_stored =
             question.operands[i].as_stored && given_[op.inputs[i]] != nullptr;
       chosen = chooser_.choose(question, *space);
+    }
+    if (std::holds_alternative<Infeasible>(chosen) && fixed_[id] != nullptr &&
+        is_weighted(op.kind)) {
+      // A weight that is given, and used as the strategy has it, is gathered in every microbatch.
+      question.operands[1].as_stored = false;
+      auto gathered = chooser_.choose(question, *space);
+      if (std::holds_alternative<OpChoice>(gathered)) chosen = std::move(gathered);
     }
     if (const auto* reason = std::get_if<Infeasible>(&chosen)) {
       refuse(reason->reason, key_of(id));

@@ -21,8 +21,13 @@ struct Readers {
 };
 
 /// May be W if only W reads what it writes: a product of weight gradients, a gather, what is cast
-/// of it or transposed for such a product.
-bool serves_readers(const Instruction& op) {
+/// of it or transposed for such a product, what brings the gradient of a gathered weight back.
+bool serves_readers(const Graph& graph, const Instruction& op) {
+  const auto of_parameter = [&] {
+    const auto& inputs = graph.ops[op.origin].inputs;
+    return !inputs.empty() && graph.tensors[inputs[0]].role == TensorRole::kParameter;
+  };
+  if (op.kind == OpKind::kReduceScatter && of_parameter()) return true;
   const bool moves = op.kind == OpKind::kAllGather || op.kind == OpKind::kQuantize ||
                      (op.kind == OpKind::kTranspose && op.part == OpPart::kForward);
   return op.part == OpPart::kWeightGrad || (moves && !op.recomputed);
@@ -43,10 +48,10 @@ void split_backward(TrainingGraph& training) {
   const auto is_sent = [&](TensorId id) { return sent[root_of(graph, id)]; };
   for (auto op = training.backward.rbegin(); op != training.backward.rend(); ++op) {
     const bool adds_only = op->writes.empty() && !op->accumulates.empty();
-    const bool serves =
-        serves_readers(*op) && std::all_of(op->writes.begin(), op->writes.end(), [&](TensorId id) {
-          return of(id).in_weight_half && !of(id).elsewhere;
-        });
+    const bool serves = serves_readers(graph, *op) &&
+                        std::all_of(op->writes.begin(), op->writes.end(), [&](TensorId id) {
+                          return of(id).in_weight_half && !of(id).elsewhere;
+                        });
     op->weight_half = op->kind != OpKind::kSend && (adds_only || serves) &&
                       std::none_of(op->reads.begin(), op->reads.end(), is_sent);
     for (TensorId id : op->reads)

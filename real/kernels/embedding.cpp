@@ -1,6 +1,7 @@
 // Rows of a table: tokens [B, S] int64, table [rows, D] -> [B, S, D]. Of a table that is split by
 // rows, tokens of other ranks' rows give zeros (the sum over the ranks is the whole).
 #include "real/kernels/kernels.h"
+#include "real/kernels/weight_gradient.h"
 
 namespace trainyard {
 
@@ -34,7 +35,7 @@ void embedding(KernelCall& call) {
 
 void embedding_dw(KernelCall& call) {
   // Reads dy, tokens. The gradient lies as the table does.
-  at::Tensor& gradient = call.accumulates[0];
+  at::Tensor gradient = weight_gradient(call, 0);
   const ShardPlace& table = call.write_places[0];
   auto [index, outside] =
       local_tokens(call.read(1), table.start[0], gradient.size(0), table.whole[0]);

@@ -1,6 +1,7 @@
 // GEMMs with weights: x [.., K], w [N, K], b [N] -> x w^T + b [.., N].
 #include "real/kernels/fp8.h"
 #include "real/kernels/kernels.h"
+#include "real/kernels/weight_gradient.h"
 
 namespace trainyard {
 
@@ -9,7 +10,7 @@ namespace {
 at::Tensor rows_of(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 /// Adds the sum over the rows of dy [M, N] to the bias gradient [N].
-void add_bias_gradient(const at::Tensor& dy, at::Tensor& gradient) {
+void add_bias_gradient(const at::Tensor& dy, at::Tensor gradient) {
   gradient.add_(at::sum(dy, {0}, /*keepdim=*/false, gradient.scalar_type()));
 }
 
@@ -43,7 +44,7 @@ void linear_dw(KernelCall& call) {
   if (is_fp8_product(call)) return fp8_linear_dw(call);
   const at::Tensor dy = rows_of(call.read(0));
   const at::Tensor x = rows_of(call.read(1));
-  at::Tensor& gradient = call.accumulates[0];
+  at::Tensor gradient = weight_gradient(call, 0);
   if (gradient.scalar_type() == x.scalar_type()) {
     gradient.addmm_(dy.t(), x, /*beta=*/1, /*alpha=*/call.attrs->scale);
   } else if (gradient.is_cuda() && gradient.scalar_type() == at::kFloat) {
@@ -53,7 +54,8 @@ void linear_dw(KernelCall& call) {
   } else {
     gradient.add_(at::mm(dy.t(), x), /*alpha=*/call.attrs->scale);
   }
-  if (call.accumulates.size() > 1) add_bias_gradient(dy, call.accumulates[1]);
+  if (call.accumulates.size() > 1 || call.write_types.size() > 1)
+    add_bias_gradient(dy, weight_gradient(call, 1));
 }
 
 void add_bias(KernelCall& call) {

@@ -51,11 +51,16 @@ int64_t linear_dx(const OpSizes& s) {  // [M, N] x [N, K]
   return product_scratch(dy.type, dy.rows(), s.writes[0].last(), dy.last(), false, s.threads);
 }
 
+/// What a _dw adds to, or writes (weight_gradient.h).
+const std::vector<OperandSize>& weight_gradients(const OpSizes& s) {
+  return s.accumulates.empty() ? s.writes : s.accumulates;
+}
+
 /// dy's sum over the rows, before it is added to the bias gradient; of another type: dy in that
 /// type.
 int64_t bias_sum(const OpSizes& s) {
   const OperandSize& dy = s.reads[0];
-  const DType type = s.accumulates.back().type;
+  const DType type = weight_gradients(s).back().type;
   return (dy.last() + (dy.type == type ? 0 : dy.elements())) * size_in_bytes(type);
 }
 
@@ -63,12 +68,13 @@ int64_t linear_dw(const OpSizes& s) {  // [N, M] x [M, K], added in place where 
   if (is_fp8(s.reads[0].type)) return fp8_product(s);
   const OperandSize& dy = s.reads[0];
   const OperandSize& x = s.reads[1];
-  const int64_t sum = s.accumulates.size() > 1 ? bias_sum(s) : 0;
-  if (x.type == s.accumulates[0].type) return sum;
+  const std::vector<OperandSize>& gradients = weight_gradients(s);
+  const int64_t sum = gradients.size() > 1 ? bias_sum(s) : 0;
+  if (x.type == gradients[0].type) return sum;
   // Else the GEMM in x's type, and its copy in the gradient's type.
-  const int64_t elements = s.accumulates[0].elements();
+  const int64_t elements = gradients[0].elements();
   const int64_t product = elements * size_in_bytes(x.type);
-  const int64_t copy = elements * size_in_bytes(s.accumulates[0].type);
+  const int64_t copy = elements * size_in_bytes(gradients[0].type);
   return product +
          std::max(
              {copy, sum, product_scratch(x.type, dy.last(), x.last(), dy.rows(), true, s.threads)});
@@ -84,7 +90,7 @@ int64_t embedding_dw(const OpSizes& s) {
   // dy in the gradient's type. Of a table that is split by rows: places, marks, which tokens are
   // inside, and their rows of dy.
   const OperandSize& dy = s.reads[0];
-  const OperandSize& gradient = s.accumulates[0];
+  const OperandSize& gradient = weight_gradients(s)[0];
   const int64_t rows = dy.elements() * size_in_bytes(gradient.type);
   const int64_t cast = dy.type == gradient.type ? 0 : rows;
   return cast + (gradient.row_shards > 1 ? rows + s.reads[1].elements() * (3 * 8 + 3) : 0);
