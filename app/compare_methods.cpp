@@ -6,6 +6,7 @@
 
 #include "app/commands.h"
 #include "app/simulation.h"
+#include "engine/passes/mesh_methods.h"
 #include "report/method_table.h"
 #include "system/output_folder.h"
 #include "system/terminal.h"
@@ -37,6 +38,10 @@ std::vector<Method> methods_for(const ParallelConfig& parallel) {
   for (const std::string mode : {"memory", "speed"}) {
     out.push_back(
         {"smp " + mode, {}, "{name: smp, optimize: " + mode + ", prescaled_batch: " + batch + "}"});
+  }
+  for (const MeshMethod& method : mesh_methods()) {
+    if (const auto mesh = method.mesh_of(ranks))
+      out.push_back({std::string(method.name), *mesh, std::string(method.name)});
   }
   return out;
 }

@@ -15,7 +15,9 @@ using Json = nlohmann::ordered_json;
 
 std::string name_of(const MethodRow& row) {
   if (row.mesh.empty()) return row.method;
-  return row.method + " [" + std::to_string(row.mesh[0]) + ", " + std::to_string(row.mesh[1]) + "]";
+  std::string mesh;
+  for (const int ranks : row.mesh) mesh += (mesh.empty() ? "" : ", ") + std::to_string(ranks);
+  return row.method + " [" + mesh + "]";
 }
 
 double received_bytes(const Program& program, const ProgramOp& op) {
@@ -132,13 +134,16 @@ std::string method_table_text(const std::vector<MethodRow>& rows) {
   std::stable_sort(timed.begin(), timed.end(), [](const MethodRow* a, const MethodRow* b) {
     return a->iteration_time < b->iteration_time;
   });
+  int width = 16;
+  for (const MethodRow* row : timed)
+    width = std::max(width, static_cast<int>(name_of(*row).size()));
   std::string text;
   if (!timed.empty())
-    text += format("  %-16s %12s %14s %12s %8s  %s\n", "method", "step", "of the model", "memory",
-                   "exposed", "most of a rank's time");
+    text += format("  %-*s %12s %14s %12s %8s  %s\n", width, "method", "step", "of the model",
+                   "memory", "exposed", "most of a rank's time");
   for (const MethodRow* row : timed) {
     text +=
-        format("  %-16s %12s %14s %12s %6.1f %%  %s %.1f %%%s\n", name_of(*row).c_str(),
+        format("  %-*s %12s %14s %12s %6.1f %%  %s %.1f %%%s\n", width, name_of(*row).c_str(),
                duration_text(row->iteration_time).c_str(),
                flop_rate_text(row->tflops_per_gpu * 1e12).c_str(),
                bytes_text(row->peak_memory).c_str(), row->exposed_communication * 100,
@@ -146,7 +151,7 @@ std::string method_table_text(const std::vector<MethodRow>& rows) {
   }
   if (!timed.empty()) text += "\n  bytes that a rank receives in a step, and the busiest link\n";
   for (const MethodRow* row : timed) {
-    text += format("  %-16s %s", name_of(*row).c_str(), bytes_words(row->bytes).c_str());
+    text += format("  %-*s %s", width, name_of(*row).c_str(), bytes_words(row->bytes).c_str());
     if (row->link)
       text += format("; %s busy %.1f %%", row->link->name.c_str(), row->link->busy_fraction * 100);
     text += "\n";

@@ -16,7 +16,7 @@ namespace trainyard {
 
 struct MethodRow {
   std::string method;          // "megatron", "atp"
-  std::vector<int> mesh;       // of atp
+  std::vector<int> mesh;       // of atp, and of methods made for meshes
   std::string refused;         // why there is no Program; else empty, and what follows holds
   Seconds iteration_time = 0;  // of a step
   double tflops_per_gpu = 0;   // of the model

@@ -124,8 +124,8 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
   const auto node = parallel.given("tensor_method");
   if (!node) return;
   const auto read_name = [&](const YamlNode& name) {
-    config.tensor_method = kTensorMethodWords[read_word(name, "tensor_method", kTensorMethodWords,
-                                                        kPlannedTensorMethods)];
+    config.tensor_method =
+        tensor_method_words()[read_word(name, "tensor_method", tensor_method_words())];
   };
   if (node->is_scalar()) {
     parallel.study().origins[parallel.key_path("tensor_method.name")] = origin_of(*node);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/user_text.h"
+#include "engine/passes/mesh_methods.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/plan/plan_limits.h"
 #include "study/framework_profile.h"
@@ -36,8 +37,9 @@ std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study&
 }
 
 void check_tensor(const Study& study) {
-  // It splits what divides, and leaves the rest whole.
-  if (study.parallel.tensor_method == "map") return;
+  // Map splits what divides, and leaves the rest whole; others have checks of their own.
+  if (study.parallel.tensor_method == "map" || mesh_method(study.parallel.tensor_method) != nullptr)
+    return;
   const std::int64_t tensor = study.parallel.tensor;
   const Family family = study.model.family;
   const bool splits_none =

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "engine/passes/mesh_methods.h"
 #include "engine/schedule/pipeline_schedule.h"
 #include "study/study_reader.h"
 #include "study/study_section.h"
@@ -73,6 +74,8 @@ void check_context(const Study& study);
 /// Whether the rest goes with method atp; and its mesh, where the study leaves it to the cluster's
 /// links: behind resolve_data_parallel(), without which ranks have no devices.
 void check_tensor_method(Study& study);
+/// The same of a method that is made for meshes of a form of its own: gives the study its mesh.
+void check_mesh_method(Study& study, const MeshMethod& method);
 void choose_tensor_mesh(Study& study);
 
 /// The same of method map, whose mesh is that of the levels of the group's links.

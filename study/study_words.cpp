@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "engine/cost/all_reduce_algorithm.h"
+#include "engine/passes/mesh_methods.h"
 #include "engine/schedule/schedule_names.h"
 
 namespace trainyard {
@@ -13,6 +14,15 @@ std::span<const std::string_view> schedule_words() {
     for (const ScheduleName& entry : schedule_names()) words.push_back(entry.name);
     for (const ScheduleName& entry : schedule_names())
       if (!entry.short_name.empty()) words.push_back(entry.short_name);
+    return words;
+  }();
+  return kWords;
+}
+
+std::span<const std::string_view> tensor_method_words() {
+  static const std::vector<std::string_view> kWords = [] {
+    std::vector<std::string_view> words = {"megatron", "atp", "auto", "smp", "map"};
+    for (const MeshMethod& method : mesh_methods()) words.push_back(method.name);
     return words;
   }();
   return kWords;

@@ -64,8 +64,8 @@ inline constexpr IndexedArray<PartitionConfig::Shards, std::string_view, 3> kSha
     "farthest", "nearest", "layer"};
 inline constexpr IndexedArray<PartitionConfig::Between, std::string_view, 2> kBetweenWords = {
     "layers", "ops"};
-inline constexpr std::array<std::string_view, 5> kTensorMethodWords = {"megatron", "atp", "auto",
-                                                                       "smp", "map"};
+/// With those of mesh_methods().
+std::span<const std::string_view> tensor_method_words();
 inline constexpr IndexedArray<SplitRule::Collective, std::string_view, 3> kSplitCollectiveWords = {
     "none", "all_reduce", "all_gather"};
 inline constexpr IndexedArray<SmpConfig::Optimize, std::string_view, 2> kOptimizeWords = {"memory",
@@ -100,8 +100,6 @@ inline constexpr std::array<std::string_view, 7> kAnnotations = {
     "id", "source", "confidence", "note", "suspect", "era", "measured"};
 
 // Words of the contract, not in this version.
-inline constexpr std::array<std::string_view, 3> kPlannedTensorMethods = {"summa-2d", "summa-2.5d",
-                                                                          "3d"};
 inline constexpr std::array<std::string_view, 1> kPlannedRecomputes = {"rotor"};
 inline constexpr std::array<std::string_view, 1> kPlannedZeroOffloads = {"parameters"};
 

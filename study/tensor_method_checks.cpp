@@ -7,6 +7,7 @@
 
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
+#include "engine/passes/mesh_methods.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/planner/atp_mesh.h"
 #include "study/study_origin.h"
@@ -144,6 +145,7 @@ void check_tensor_method(Study& study) {
   if (method == "auto") return check_auto(study);
   if (method == "smp") return check_smp(study);
   if (method == "map") return check_map(study);
+  if (const MeshMethod* row = mesh_method(method)) return check_mesh_method(study, *row);
   if (method != "atp") return;
   check_mesh_ranks(study);
   check_atp(study);

@@ -62,7 +62,7 @@ class OpPlanner {
     return axes;
   }
   const DeviceMesh& mesh() const { return out_.sharding.mesh; }
-  PlannedOps planned() const { return {out_.graph, out_.sharding}; }
+  PlannedOps planned() const { return {out_.graph, out_.sharding, batch_dim_}; }
   Tensor& tensor(TensorId id) { return out_.graph.tensors[id]; }
   bool is_parameter(TensorId id) const { return planned().is_parameter(id); }
   const TensorSpec& spec(TensorId id) const { return planned().spec(id); }
@@ -80,6 +80,7 @@ class OpPlanner {
   }
 
   bool splits_last_dim(TensorId id) {
+    if (rules_.batch) return (axes_in(spec(id).dims.back()) & tensor_axes_) != 0;
     const auto split = dim_split_over(spec(id), tensor_axes_);
     return split && split->dim + 1 == static_cast<int>(tensor(id).shape.size());
   }
@@ -97,9 +98,17 @@ class OpPlanner {
     return -1;
   }
 
+  Axes batch_axes(const Op& op) const {
+    Axes axes = has_own_samples(op) ? with_sample_axes() : rules_.data;
+    if (!rules_.batch) return axes;
+    const Axes more = rules_.batch(planned(), op);
+    axes.insert(axes.end(), more.begin(), more.end());
+    return axes;
+  }
+
   /// The rows of the batch; nothing batched: summands are passed on, or all is entered.
   void split_batch(const Op& op, const IndexSpace& space, Strategy& strategy) {
-    const Axes axes = has_own_samples(op) ? with_sample_axes() : rules_.data;
+    const Axes axes = batch_axes(op);
     if (group_size(mesh(), axes) == 1) return;
     if (const int index = batch_index(op, space); index >= 0) {
       strategy.split.push_back({index, axes});
@@ -248,6 +257,10 @@ class OpPlanner {
       if (summed != 0) used.dims[0] = sum.dims.back();
     }
     used.entered = used.partial = 0;
+    if (rules_.stored_parameter && is_parameter(op.inputs[input])) {
+      const TensorSpec kept = rules_.stored_parameter(planned(), op, input, used);
+      if (!(kept == used)) used = normal_form(kept, tensor(op.inputs[input]).shape);
+    }
     return out_.sharding.specs.add(used);
   }
 
@@ -255,7 +268,7 @@ class OpPlanner {
     // Losses of parts of the batch are added up as over the replicas: once, at the step's end.
     const bool is_loss = is_mean_loss(op.kind) || op.kind == OpKind::kCrossEntropy;
     if (is_loss && result == 0) return out_.sharding.specs.add(spec);
-    const AxisSet samples = has_own_samples(op) ? set_of(rules_.sample_axes) : AxisSet{0};
+    const AxisSet samples = set_of(batch_axes(op));
     const AxisSet summed = static_cast<AxisSet>(spec.partial & tensor_axes_ & ~samples);
     spec.partial = static_cast<AxisSet>(spec.partial & ~summed);
     if (summed != 0) spec.maximum = spec.maximum && spec.partial != 0;
@@ -363,33 +376,6 @@ class OpPlanner {
 };
 
 }  // namespace
-
-SplitHint PlannedOps::hint(TensorId id) const {
-  const ParameterId parameter = tensor(id).parameter;
-  return parameter == kNoIndex ? SplitHint::kNone : graph.parameters[parameter].split;
-}
-
-std::optional<SplitDim> dim_split_over(const TensorSpec& spec, AxisSet axes) {
-  for (std::size_t d = 0; d < spec.dims.size(); ++d) {
-    SplitDim out{static_cast<int>(d), {}};
-    for (const AxisId axis : spec.dims[d].parts.front().axes) {
-      if (has(axes, axis)) out.axes.push_back(axis);
-    }
-    if (!out.axes.empty()) return out;
-  }
-  return std::nullopt;
-}
-
-int index_named(const IndexSpace& space, std::string_view name) {
-  for (const std::int64_t i : space.indices.keys()) {
-    if (space.indices[i].name == name) return static_cast<int>(i);
-  }
-  bug("an index space without index " + std::string(name));
-}
-
-int index_of_dim(const IndexedTensor& operand, int dim) {
-  return operand.dims[static_cast<std::size_t>(dim)].front().indices.front();
-}
 
 std::variant<PlannedGraph, Infeasible> plan_ops(Graph graph, Sharding sharding,
                                                 const SplitRules& rules) {

@@ -25,6 +25,7 @@ namespace trainyard {
 struct PlannedOps {
   const Graph& graph;
   const Sharding& sharding;
+  const Indexed<TensorId, int>& batch_dims;  // -1: none
 
   const Tensor& tensor(TensorId id) const { return graph.tensors[id]; }
   bool is_parameter(TensorId id) const { return tensor(id).role == TensorRole::kParameter; }
@@ -64,6 +65,13 @@ struct SplitRules {
   /// `by_samples` is true. Empty: all have a replica's.
   Axes sample_axes = {};
   std::function<bool(const Op&)> by_samples = {};
+  /// Tensor axes over which an op splits its batch behind the data's, or is entered where it has
+  /// none; inputs of the model are loaded whole by all their ranks. Empty: no tensor axes.
+  std::function<Axes(const PlannedOps&, const Op&)> batch = {};
+  /// As what a parameter is stored that an op uses so first; what differs is moved within every
+  /// microbatch (moved_parameters.h). Empty: as it is used.
+  std::function<TensorSpec(const PlannedOps&, const Op&, std::size_t input, TensorSpec used)>
+      stored_parameter = {};
 };
 
 /// `sharding`: its mesh, late and zig-zag axes. Infeasible, at parallel.tensor, where a dimension

@@ -11,6 +11,8 @@ MethodPlan method_plan(const ParallelConfig& parallel) {
   if (parallel.tensor_method == "map" && parallel.tensor > 1) return map_plan(parallel);
   const MegatronPlan megatron = megatron_plan(parallel);
   if (megatron.tensor.empty()) return megatron;
+  if (const MeshMethod* row = mesh_method(parallel.tensor_method))
+    return MeshMethodPlan{row->name, megatron.mesh, megatron.data, megatron.tensor};
   if (parallel.tensor_method == "auto") return AutoPlan{megatron, parallel.split_table};
   if (parallel.tensor_method == "smp")
     return SmpPlan{megatron.mesh, megatron.data, megatron.tensor, parallel.smp,
@@ -27,6 +29,8 @@ std::variant<PlannedGraph, Infeasible> plan_method(Graph graph, const MethodPlan
   if (const auto* table = std::get_if<AutoPlan>(&plan)) return plan_auto(std::move(graph), *table);
   if (const auto* smp = std::get_if<SmpPlan>(&plan)) return plan_smp(std::move(graph), *smp);
   if (const auto* map = std::get_if<MapPlan>(&plan)) return plan_map(std::move(graph), *map);
+  if (const auto* mesh = std::get_if<MeshMethodPlan>(&plan))
+    return mesh_method(mesh->method)->plan(std::move(graph), *mesh);
   return plan_megatron(std::move(graph), std::get<MegatronPlan>(plan));
 }
 

@@ -3,6 +3,7 @@
 
 #include <variant>
 
+#include "engine/passes/mesh_methods.h"
 #include "engine/passes/plan_atp.h"
 #include "engine/passes/plan_auto.h"
 #include "engine/passes/plan_map.h"
@@ -11,7 +12,7 @@
 
 namespace trainyard {
 
-using MethodPlan = std::variant<MegatronPlan, AtpPlan, AutoPlan, SmpPlan, MapPlan>;
+using MethodPlan = std::variant<MegatronPlan, AtpPlan, AutoPlan, SmpPlan, MapPlan, MeshMethodPlan>;
 
 /// A mesh that atp leaves without a second axis is Megatron's. Its mesh has been chosen. A tensor
 /// group of one rank is Megatron's, whatever the method.

@@ -53,7 +53,7 @@ const KeyTable& split_rule_keys() {
 const KeyTable& tensor_method_keys() {
   static const KeyTable keys = {
       {.name = "name",
-       .forms = {WordForm{kTensorMethodWords, kPlannedTensorMethods, "tensor_method"}},
+       .forms = {WordForm{tensor_method_words(), {}, "tensor_method"}},
        .help = "as the word by itself"},
       {.name = "mesh",
        .forms = {WordForm{kChosenWords}, ListForm{kDegree, 1, kMaxTensorAxes}},
@@ -213,12 +213,13 @@ const KeyTable& parallel_keys() {
        .field = of_parallel<&P::scatter_gather>(),
        .fallback = "the framework's"},
       {.name = "tensor_method",
-       .forms = {WordForm{kTensorMethodWords, kPlannedTensorMethods},
+       .forms = {WordForm{tensor_method_words()},
                  MapForm{tensor_method_keys, "how layers are split", {"name"}}},
        .help =
            "how layers are split: as Megatron-LM splits them, on a mesh of two axes (atp), by a "
-           "table (auto), over ranks with samples of their own (smp), or op by op as costs least "
-           "(map)",
+           "table (auto), over ranks with samples of their own (smp), op by op as costs least "
+           "(map), "
+           "or activations and weights both in two (summa-2d, summa-2.5d) or three dimensions (3d)",
        .field = of_parallel<&P::tensor_method>()},
       {.name = "tensor_modules",
        .forms = {ListForm{TextForm{}}},

@@ -15,7 +15,7 @@ TEST_CASE("every method is simulated on as many ranks, with the same global batc
              "cluster: {preset: dgx-a100-80g, nodes: 1}\n"
              "parallel: {tensor: 4, data: 2, tensor_method: {name: auto, table: {'*.mlp.*': {dim: "
              "0, collective: all_gather}}}}\n"
-             "training: {global_batch: 8, microbatch: 1}\n");
+             "training: {global_batch: 16, microbatch: 2}\n");
   ChildProcess process(
       folder, {TRAINYARD, "simulate", folder / "study.yaml", "--compare-tensor-methods", "--json"},
       folder / "answer.json");
@@ -26,8 +26,8 @@ TEST_CASE("every method is simulated on as many ranks, with the same global batc
     names.push_back(method["method"]);
     CHECK((!method.contains("refused") || method["refused"].is_null()));
   }
-  CHECK(names ==
-        std::vector<std::string>{"megatron", "auto", "atp", "atp", "smp memory", "smp speed"});
+  CHECK(names == std::vector<std::string>{"megatron", "auto", "atp", "atp", "smp memory",
+                                          "smp speed", "summa-2d"});
 }
 
 TEST_CASE("where no method can run, each says why, behind the key that is to blame") {
@@ -38,18 +38,18 @@ TEST_CASE("where no method can run, each says why, behind the key that is to bla
              "2048}\n"
              "cluster: {preset: dgx-a100-80g, nodes: 1, host: {capacity: 1 GB}}\n"
              "parallel: {tensor: 4, data: 2, zero: {stage: 1, offload: optimizer}}\n"
-             "training: {global_batch: 32, microbatch: 1}\n");
+             "training: {global_batch: 32, microbatch: 2}\n");
   const auto compare = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words = {TRAINYARD, "simulate", folder / "study.yaml",
                                       "--compare-tensor-methods", "--json"};
     words.insert(words.end(), more.begin(), more.end());
     ChildProcess process(folder, words, folder / "answer.json");
     CHECK(process.end() == 4);
-    CHECK_THAT(process.err(), Catch::Contains("none of the 5 methods can run"));
+    CHECK_THAT(process.err(), Catch::Contains("none of the 6 methods can run"));
     return read_text(folder / "answer.json");
   };
   const auto plain = nlohmann::json::parse(compare({}));
-  REQUIRE(plain["methods"].size() == 5);
+  REQUIRE(plain["methods"].size() == 6);
   for (const auto& method : plain["methods"]) {
     CHECK_THAT(method["refused"].get<std::string>(),
                Catch::StartsWith("cluster.host.capacity: what is offloaded needs"));

@@ -53,9 +53,6 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
   CHECK(set("parallel.expert=2") ==
         "--set parallel.expert=2: parallel.expert: expert parallelism is not in this version, "
         "which has tensor, pipeline, context and data parallelism; write 1");
-  CHECK(set("parallel.tensor_method=3d") ==
-        "--set parallel.tensor_method=3d: parallel.tensor_method: tensor_method '3d' is not in "
-        "this version, which has megatron, atp, auto, smp and map");
   CHECK(
       set("parallel.tensor_overlap=some") ==
       "--set parallel.tensor_overlap=some: parallel.tensor_overlap: unknown tensor_overlap 'some'; "
