@@ -9,6 +9,7 @@
 #include "engine/exec/time_interval.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/reserved_memory.h"
+#include "report/layer_links.h"
 #include "sim/simgrid_executor.h"
 
 namespace trainyard {
@@ -93,6 +94,7 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const Ru
   timed.summary.interval = time_interval(prepared, program, timed.trace, options);
   warn_of_wide_interval(timed.summary);
   timed.summary.layer = layer_sharding(program, prepared.model);
+  add_layer_links(program, prepared.study.cluster, *timed.summary.layer);
   return Simulation{std::move(program), std::move(timed.trace), std::move(timed.summary)};
 }
 

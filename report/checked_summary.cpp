@@ -153,6 +153,20 @@ void take_layer(const JsonFields& summary, Json& out) {
     for (const char* optional : {"group", "why"})
       if (row.has(optional)) take_texts(row, {optional}, one);
   }
+  // Runs of earlier versions have neither.
+  const auto take = [&](const char* list, std::initializer_list<const char*> texts,
+                        std::initializer_list<const char*> numbers) {
+    if (!layer.has(list)) return;
+    shown[list] = Json::array();
+    for (const JsonFields& row : items(layer, list)) {
+      if (shown[list].size() == kMaxLayerRows) break;
+      Json& one = shown[list].emplace_back();
+      take_texts(row, texts, one);
+      take_numbers(row, numbers, one);
+    }
+  };
+  take("mesh", {"axis"}, {"ranks"});
+  take("groups", {"name", "link"}, {"ranks", "bytes_per_s"});
 }
 
 /// {runs, mean_abs_percent, ids}: of many runs the first ids.

@@ -34,6 +34,8 @@ class LayerReader {
       }
       if (!out_.rows.empty()) break;
     }
+    for (const MeshAxis& axis : program_.mesh.axes)
+      if (!axis.stages) out_.mesh.push_back({axis.name, axis.size});
     return std::move(out_);
   }
 
@@ -159,6 +161,16 @@ nlohmann::ordered_json layer_sharding_json(const LayerSharding& layer) {
     if (!row.group.empty()) one["group"] = row.group;
     if (!row.why.empty()) one["why"] = row.why;
     out["tensors"].push_back(std::move(one));
+  }
+  out["mesh"] = nlohmann::ordered_json::array();
+  for (const auto& axis : layer.mesh)
+    out["mesh"].push_back({{"axis", axis.name}, {"ranks", axis.ranks}});
+  if (layer.groups.empty()) return out;
+  for (const auto& group : layer.groups) {
+    out["groups"].push_back({{"name", group.name},
+                             {"ranks", group.ranks},
+                             {"link", group.link},
+                             {"bytes_per_s", group.each}});
   }
   return out;
 }

@@ -21,9 +21,22 @@ struct LayerSharding {
     std::string group;   // of a collective
     std::string why;     // of a collective, and of what enters a tensor
   };
+  /// What rows are moved over.
+  struct Group {
+    std::string name;
+    std::int64_t ranks = 0;
+    std::string link;         // that all such groups at once, a ring each, load most
+    BytesPerSecond each = 0;  // what it then carries for each ring, one direction, nominal
+  };
+  struct Axis {
+    std::string name;
+    std::int64_t ranks = 0;
+  };
   std::int32_t layer = 0;
   std::string path;  // "decoder.layers.0."
   std::vector<Row> rows;
+  std::vector<Axis> mesh;     // along which a layer's ranks differ: not its stages
+  std::vector<Group> groups;  // layer_links.h; empty: not asked for
 };
 
 /// `model` says which modules are the layer's. Rows of the first layer whose forward is in the

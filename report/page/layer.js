@@ -11,6 +11,7 @@ function drawLayer() {
                             plural(moved.length, "collective") + " of " +
                formatBytes(moved.reduce((sum, row) => sum + row.bytes, 0)) + " in all per microbatch and rank.") +
       (rest > 0 ? " " + plural(rest, "more tensor", "more tensors") + " are not listed." : "");
+  drawMesh(layer, moved);
   byId("layer-legend")
       .append(
           legendOf(dimCell("R"), "whole on every rank"), legendOf(dimCell("tp"), "cut over these axes of ranks"),
@@ -23,6 +24,31 @@ function drawLayer() {
           element(
               "thead", {}, element("tr", {}, head.map(([text, kind]) => element("th", {class: kind, scope: "col"}, text)))),
           element("tbody", {}, layer.tensors.map(layerRow))));
+}
+
+// The axes of the mesh, and per group of ranks what moves over it and the link that holds it up.
+function drawMesh({mesh = [], groups = []}, moved) {
+  if (mesh.length > 0)
+    byId("layer-mesh").append(
+        element("span", {class: "mesh-title"}, "mesh"),
+        ...mesh.map(({axis, ranks}) => element("span", {class: "axis"}, axis + " ", element("b", {}, "×" + ranks))));
+  if (groups.length === 0) return;
+  const head = [["moved over", ""], ["ranks", "number"], ["collectives", "number"], ["bytes of a rank", "number"],
+                ["link that binds", "why"], ["for each group", "number"]];
+  const rows = groups.map(({name, ranks, link, bytes_per_s}) => {
+    const here = moved.filter((row) => row.group === name);
+    const bytes = here.reduce((sum, row) => sum + row.bytes, 0);
+    const cells = [[name, "op"], [String(ranks), "number"], [String(here.length), "number"],
+                   [formatBytes(bytes), "number"], [link || "none", "why"],
+                   [link ? formatRate(bytes_per_s) : "", "number"]];
+    return element("tr", {}, cells.map(([text, kind]) => element("td", {class: kind}, text)));
+  });
+  byId("layer-groups")
+      .append(element(
+          "table", {},
+          element(
+              "thead", {}, element("tr", {}, head.map(([text, kind]) => element("th", {class: kind, scope: "col"}, text)))),
+          element("tbody", {}, rows)));
 }
 
 const legendOf = (cell, text) => element("span", {}, cell, " " + text);

@@ -326,7 +326,13 @@ def test_sweep_page(browser, out, width):
 
 def test_layer(browser, out):
     with open(os.path.join(out, "summary.json")) as file:
-        rows = json.load(file)["layer_sharding"]["tensors"]
+        layer = json.load(file)["layer_sharding"]
+    rows = layer["tensors"]
+    axes = browser.evaluate("[...document.querySelectorAll('#layer-mesh .axis')].map((axis) => axis.textContent)")
+    check("every axis of a layer's mesh has its size", axes == [f"{a['axis']} ×{a['ranks']}" for a in layer["mesh"]], axes)
+    groups = table(browser, "#layer-groups")
+    expected = [[g["name"], str(g["ranks"]), str(sum(r.get("group") == g["name"] for r in rows)), g["link"]] for g in layer["groups"]]
+    check("every group has its ranks, collectives and link", [g[:3] + [g[4]] for g in groups] == expected, groups)
     shown = table(browser, "#layer-table")
     check("every tensor of the layer has its row", [row[:2] for row in shown] == [[r["op"], r["tensor"]] for r in rows], shown[:2])
     moved = sum("group" in row for row in rows)
@@ -409,6 +415,7 @@ def main():
                             "reason": EVIL if n == 14 else ""} for n in range(15)],
             "buffers": [{"rank": 1, "use": "receive", "bytes": 6 << 20, "slots": 3, "slot_bytes": 2 << 20, "used": 2}]}
         summary["layer_sharding"]["tensors"][0] |= {"tensor": EVIL, "spec": EVIL, "why": EVIL}
+        summary["layer_sharding"]["mesh"][0]["axis"] = summary["layer_sharding"]["groups"][0]["link"] = EVIL
         with open(os.path.join(out, "summary.json"), "w") as file:
             json.dump(summary, file)
         done = subprocess.run([trainyard, "report", out], capture_output=True, text=True)
