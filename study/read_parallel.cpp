@@ -5,6 +5,7 @@
 
 #include "engine/base/user_text.h"
 #include "engine/cluster/communication_matrix.h"
+#include "engine/passes/mesh_methods.h"
 #include "engine/plan/plan_limits.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
@@ -178,8 +179,10 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
   for (const auto& [key, method, problem] : kMethodKeys) {
     if (config.tensor_method == method || !section.contains(key)) continue;
     if (map && key == "mesh") continue;  // atp's and map's
-    const std::string why = map && key == "measured" ? " takes its mesh from the cluster's links"
-                                                     : std::string(problem);
+    const bool own_mesh = mesh_method(config.tensor_method) != nullptr;
+    const std::string why = map && key == "measured"    ? " takes its mesh from the cluster's links"
+                            : own_mesh && key == "mesh" ? " has the mesh that parallel.tensor says"
+                                                        : std::string(problem);
     fail_at(parallel.study(), section.key_path(key),
             "method " + config.tensor_method + why +
                 "; leave it out, or write name: " + std::string(method));

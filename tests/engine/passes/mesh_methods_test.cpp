@@ -153,6 +153,11 @@ TEST_CASE("other numbers of ranks, samples and features are refused with what wo
   CHECK(
       problem_of(with(by("3d", 8), "parallel.tensor={tp0: 2, tp1: 4}")) ==
       "parallel.tensor: method 3d is made for meshes of p x p x p; write {tp0: 2, tp1: 2, tp2: 2}");
+  CHECK(
+      problem_of(
+          with(by("summa-2d", 4), "parallel.tensor_method={name: summa-2d, mesh: [2, 2]}")) ==
+      "parallel.tensor_method.mesh: method summa-2d has the mesh that parallel.tensor says; leave "
+      "it out, or write name: atp");
   CHECK(problem_of(with(by("summa-2d", 4), "model.heads=1")) ==
         "parallel.tensor: method summa-2d on 4 ranks splits features over 2, which do not divide "
         "model.heads 1");
