@@ -15,6 +15,8 @@ namespace trainyard {
 
 namespace {
 
+constexpr const char* kMap = "map";
+
 struct Method {
   std::string name;
   std::vector<int> mesh;
@@ -43,12 +45,16 @@ std::vector<Method> methods_for(const ParallelConfig& parallel) {
     if (const auto mesh = method.mesh_of(ranks))
       out.push_back({std::string(method.name), *mesh, std::string(method.name)});
   }
+  // The study's own, with its mesh and its budget, where it says map.
+  out.push_back({kMap, {}, parallel.tensor_method == kMap ? "" : kMap});
   return out;
 }
 
 Prepared prepare_with(const StudyOptions& options, const Method& method) {
   std::vector<std::string> sets = options.sets;
   if (!method.value.empty()) sets.push_back("parallel.tensor_method=" + method.value);
+  // It splits sequences by itself.
+  if (method.name == kMap) sets.emplace_back("parallel.sequence_parallel=false");
   return prepare(options.study, sets, options.fidelity);
 }
 
@@ -68,7 +74,9 @@ MethodRow simulate_method(const StudyOptions& options, const Method& method) {
       return refused;
     }
     const auto& result = std::get<Simulation>(answer);
-    return method_row(method.name, method.mesh, result.summary, result.program);
+    const std::vector<int> mesh =
+        method.name == kMap ? prepared.study.parallel.tensor_mesh : method.mesh;
+    return method_row(method.name, mesh, result.summary, result.program);
   } catch (const ConfigError& error) {
     // The method alone is refused: the study has been read as it stands.
     refused.refused = error.key_path() + ": " + error.problem();

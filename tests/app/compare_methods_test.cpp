@@ -27,7 +27,7 @@ TEST_CASE("every method is simulated on as many ranks, with the same global batc
     CHECK((!method.contains("refused") || method["refused"].is_null()));
   }
   CHECK(names == std::vector<std::string>{"megatron", "auto", "atp", "atp", "smp memory",
-                                          "smp speed", "summa-2d"});
+                                          "smp speed", "summa-2d", "map"});
 }
 
 TEST_CASE("where no method can run, each says why, behind the key that is to blame") {
@@ -45,11 +45,11 @@ TEST_CASE("where no method can run, each says why, behind the key that is to bla
     words.insert(words.end(), more.begin(), more.end());
     ChildProcess process(folder, words, folder / "answer.json");
     CHECK(process.end() == 4);
-    CHECK_THAT(process.err(), Catch::Contains("none of the 6 methods can run"));
+    CHECK_THAT(process.err(), Catch::Contains("none of the 7 methods can run"));
     return read_text(folder / "answer.json");
   };
   const auto plain = nlohmann::json::parse(compare({}));
-  REQUIRE(plain["methods"].size() == 6);
+  REQUIRE(plain["methods"].size() == 7);
   for (const auto& method : plain["methods"]) {
     CHECK_THAT(method["refused"].get<std::string>(),
                Catch::StartsWith("cluster.host.capacity: what is offloaded needs"));
