@@ -75,8 +75,10 @@ std::string text_by_head(const OpForm& op) {
 
 std::string grouped_convolution_text(const OpForm& op) {
   const bool transposed = op.kind == OpKind::kConvTranspose2d;
-  return std::string("n (q c) h! w!, ") + (transposed ? "(q c) o" : "(q o) c") + " x! y!" +
-         (op.attrs.has_bias ? " + (q o)" : "") + " -> n (q o) u! z!";
+  std::string text = "n (q c) h! w!, ";
+  text += transposed ? "(q c) o x! y!" : "(q o) c x! y!";
+  if (op.attrs.has_bias) text += " + (q o)";
+  return text += " -> n (q o) u! z!";
 }
 
 /// "": as the table of kinds has it.
