@@ -385,9 +385,7 @@ std::variant<const Program*, Infeasible> Compiler::compile(const Graph& model,
 const SharedSegments& Compiler::segments() const { return kept_->shared; }
 
 Program Compiler::take() {
-  Program program = std::move(kept_->draft.program);
-  kept_ = std::make_unique<Kept>();
-  return program;
+  return std::move(std::exchange(kept_, std::make_unique<Kept>())->draft.program);
 }
 
 std::variant<Program, Infeasible> compile(const Graph& model, const ProgramInputs& in,

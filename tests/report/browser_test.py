@@ -1,4 +1,4 @@
-"""report.html, of a run and of a sweep, in headless Chromium: `python3 tests/report/browser_test.py build/release/trainyard [--keep DIR]`.
+"""report.html of a run in headless Chromium: `python3 tests/report/browser_test.py build/release/trainyard [--keep DIR]`.
 
 No console errors, no requests, the figures are there with the summary's numbers, boxes and tooltips are
 reached by keyboard, nothing is wider than a phone, a study's name cannot break the page. Exit 77 (ctest:
@@ -11,14 +11,8 @@ import sys
 import tempfile
 
 from devtools import Browser, find_chromium
+from page_checks import EVIL, STUDY, check, failures, milliseconds, table, test_widths
 
-# Two replicas of two pipeline stages, tensor parallel 2. Device 5 is slow: its pipeline holds up the other.
-STUDY = """
-model: {family: gpt, layers: 8, hidden: 1024, heads: 16, vocab: 1024, seq_len: 512}
-cluster: {device: a100-sxm-80g, nodes: 2, devices_per_node: 4, intra: {kind: nvlink, bandwidth: 300 GB/s, latency: 2 us}, inter: {kind: infiniband, bandwidth: 100 GB/s, latency: 5 us}, speed: {5: 0.5}}
-parallel: {tensor: 2, pipeline: 2, data: 2, sequence_parallel: true}
-training: {global_batch: 16, microbatch: 1}
-"""
 # Transfers are host-staged: a copy there, a message, a copy back.
 BY_HOST = """
 model: {family: gpt, layers: 4, hidden: 1024, heads: 16, vocab: 1024, seq_len: 512}
@@ -49,23 +43,6 @@ parallel: {tensor: 2, pipeline: 2, data: 2, sequence_parallel: true}
 training: {global_batch: 32, microbatch: 1, precision: bf16}
 schedule: dualpipe-v
 """
-SWEEP = """sweep:
-  parallel.tensor: [1, 2, 3, 4]
-  parallel.pipeline: [1, 2, 4]
-  training.microbatch: [1, 2]
-  note: ["EVIL", plain]
-"""
-EVIL = "</script><img src=x onerror=document.title='broken'>"
-
-failures = []
-
-
-def check(name, holds, *values):
-    if not holds:
-        failures.append(name)
-        print(f"FAILED: {name}", *values, file=sys.stderr)
-
-
 def simulate(trainyard, folder, name="study.yaml", text=STUDY):
     study = os.path.join(folder, name)
     with open(study, "w") as file:
@@ -102,16 +79,6 @@ def test_figures(browser, out):
                                "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; const seen = new Set();"
                                "for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return seen.size; })()")
     check("the timeline is painted", colours > 20, colours)
-
-
-def milliseconds(words):
-    """The first time in `words`, as the page writes times."""
-    value, unit = re.search(r"([\d.,]+) (s|ms|µs|ns)\b", words).groups()
-    return float(value.replace(",", "")) * {"s": 1e3, "ms": 1, "µs": 1e-3, "ns": 1e-6}[unit]
-
-
-def table(browser, selector):
-    return browser.evaluate(f"[...document.querySelectorAll('{selector} tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))")
 
 
 def test_critical_path(browser, out):
@@ -279,51 +246,6 @@ def test_pointer(browser):
     check("hovering shows a tooltip", browser.evaluate("!document.getElementById('tooltip').hidden"))
 
 
-def sweep(trainyard, folder):
-    """4 x 3 x 2 x 2 points, some of which are refused: 8 does not divide by 3, nor do the devices."""
-    study = os.path.join(folder, "plans.yaml")
-    with open(study, "w") as file:
-        # Degrees of data parallelism follow from the devices.
-        file.write(STUDY.replace(", data: 2", "") + SWEEP.replace("EVIL", EVIL))
-    out = os.path.join(folder, "plans")
-    done = subprocess.run([trainyard, "sweep", study, "--out", out, "--json"], capture_output=True, text=True)
-    check("sweep --out", done.returncode == 0, done.stderr)
-    return out
-
-
-def test_sweep_page(browser, out, width):
-    with open(os.path.join(out, "sweep.json")) as file:
-        answer = json.load(file)
-    fits = answer["by_status"]["fits"]
-    check("the sweep has points that fit and points that are refused", fits > 0 and answer["by_status"]["refused"] > 0)
-    figures = browser.text("figures")
-    check("the number of points that fit is shown", f"{fits}\nof {answer['num_points']}" in figures, figures)
-    rows = "document.querySelectorAll('#points-table tbody tr').length"
-    check("a row of the table per point that fits", browser.evaluate(rows) == fits, browser.evaluate(rows))
-    first = browser.evaluate("document.querySelector('#points-table tbody td').innerText")
-    check("the fastest is first", first == str(answer["fastest"][0]), first)
-    charts = browser.evaluate("document.querySelectorAll('#by-key-charts .key-chart').length")
-    check("a chart per key", charts == 4, charts)
-    cells = browser.evaluate("document.querySelectorAll('#heat-table tbody td').length")
-    check("a cell per pair of values", cells == 4 * 3, cells)
-    check("hostile values stay text", browser.evaluate("document.querySelectorAll('img').length") == 0)
-    test_widths(browser, out, width)
-    # By keyboard: the front, a value's button, a column's heading.
-    browser.key("Tab")
-    browser.evaluate("document.getElementById('front-canvas').focus()")
-    browser.key("ArrowRight")
-    check("an arrow key tells a point of the front", not browser.evaluate("document.getElementById('tooltip').hidden"))
-    check("its detail says the plan", "tensor" in browser.text("front-detail"), browser.text("front-detail"))
-    browser.key("Escape")
-    browser.evaluate("[...document.querySelectorAll('#by-key-charts .value-row button')].find((b) => b.innerText === '2').click()")
-    kept = sum(p["status"] == "fits" and p["set"]["parallel.tensor"] == 2 for p in answer["points"])
-    check("a value's button keeps the table to it", browser.evaluate(rows) == kept, browser.evaluate(rows), kept)
-    check("and the choice says so", browser.evaluate("document.getElementById('key-0').value") == "2")
-    browser.evaluate("[...document.querySelectorAll('#points-table th button')].find((b) => b.innerText === 'memory').click()")
-    check("a column sorts", browser.evaluate("document.querySelectorAll('#points-table th[aria-sort=ascending]').length") == 1)
-    check(f"no errors, no requests at {width} pixels", not browser.problems(), browser.problems())
-
-
 def test_layer(browser, out):
     with open(os.path.join(out, "summary.json")) as file:
         layer = json.load(file)["layer_sharding"]
@@ -340,11 +262,6 @@ def test_layer(browser, out):
     cells = "[...document.querySelectorAll('#layer-table tbody tr')].map((row) => row.querySelectorAll('.dim').length)"
     # A spec "[a, b] P(tp)" has as many dims as it has commas inside its brackets, and one.
     check("a cell per dim", browser.evaluate(cells) == [row["spec"][:row["spec"].index("]")].count(",") + 1 for row in rows])
-
-
-def test_widths(browser, out, width):
-    wide = browser.evaluate("document.documentElement.scrollWidth")
-    check(f"nothing is wider than {width} pixels", wide <= width, wide)
 
 
 def main():
@@ -395,13 +312,6 @@ def main():
                 if keep:
                     browser.screenshot(os.path.join(keep, f"pairs-{width}.png"))
                 check(f"no errors on the page of pairs at {width} pixels", not browser.problems(), browser.problems())
-        plans = sweep(trainyard, folder)
-        for width, height, dark in ((1280, 900, False), (390, 844, True)):
-            with Browser(chromium, width, height, dark) as browser:
-                browser.open(os.path.join(plans, "report.html"))
-                if keep:
-                    browser.screenshot(os.path.join(keep, f"sweep-{width}{'-dark' if dark else ''}.png"))
-                test_sweep_page(browser, plans, width)
         # The study's text, its file name and what it calls things, all hostile.
         with open(os.path.join(out, "study.resolved.yaml"), "a") as file:
             file.write(f"# {EVIL}\n")
