@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/format.h"
 #include "engine/base/user_text.h"
 #include "engine/cluster/communication_matrix.h"
 #include "engine/passes/mesh_methods.h"
@@ -74,7 +75,7 @@ MeasuredMesh read_measured(const YamlNode& measured, const std::string& mesh) {
   for (const YamlNode& item : node.items()) {
     bandwidths.push_back(item.as_number() * kGB);
     if (bandwidths.back() != 0 && !is_bandwidth(bandwidths.back()))
-      item.fail(std::string("expected GB/s, 0 or ") + kBandwidthRange);
+      item.fail(format("expected GB/s, 0 or %s", kBandwidthRange));
   }
   if (bandwidths.size() != 2)
     node.fail("expected the bandwidths along both axes in GB/s, such as [1.2, 4.95]");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "engine/base/format.h"
 #include "engine/base/user_text.h"
 
 namespace trainyard {
@@ -59,7 +60,7 @@ class SpecReader {
     return true;
   }
   void expect(char c) {
-    if (!take(c)) fail(at_, std::string("expected '") + c + "', got " + found());
+    if (!take(c)) fail(at_, format("expected '%c', got %s", c, found().c_str()));
   }
   void skip_spaces() {
     while (peek() == ' ') ++at_;
