@@ -8,6 +8,7 @@
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/program/no_ops.h"
 #include "engine/program/owners.h"
+#include "engine/program/pair_members.h"
 #include "engine/program/rank_places.h"
 #include "engine/program/row_positions.h"
 #include "real/exec/rank_values.h"
@@ -79,8 +80,11 @@ double RankPlan::evenness(const Study& study, Microbatch mb) const {
 
 void RankPlan::count_averaged(const Study& study) {
   for (const IssuedOp& issued : order_.ops) {
-    const ProgramOp& op = program_.segments[issued.segment].ops[issued.op];
+    const Segment& segment = program_.segments[issued.segment];
+    const ProgramOp& op = segment.ops[issued.op];
     if (!is_mean_loss(op.kind) || op.part != OpPart::kForward) continue;
+    // What is computed again for the backward is of elements that have been counted.
+    if (members_of(segment)[member_of(program_, op)].phase != Phase::kForward) continue;
     const Value& x = program_.values[op.reads[0].value];
     const TensorSpec spec = spec_of(program_, x);
     const std::int64_t alike = replicas_alike(spec, program_);
