@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/analytic_step.h"
+#include "app/choose_rotor.h"
 #include "app/simulation.h"
 #include "app/splits_text.h"
 #include "engine/base/format.h"
@@ -33,10 +34,20 @@ namespace {
 
 constexpr int kMostTries = 5;         // budgets of the program until its answer keeps the study's
 constexpr double kNextBudget = 0.97;  // of what would do if memory were in proportion
-constexpr double kFirstPrice = 10;    // memory of moves as large as the budget costs a tenth of all
+constexpr int kBudgets = 10;  // beyond what there is, where rotor recomputes: budget (1 + growth)^n
+constexpr double kGrowth = 0.3;
+constexpr double kFirstPrice = 10;  // memory of moves as large as the budget costs a tenth of all
 constexpr double kNextPrice = 4;
 constexpr std::int64_t kBranchSteps = 2'000;
 constexpr std::size_t kMostPaired = 1024;  // ranks whose pairs are looked at
+
+/// That of a device: what the study says, the least where it says it twice, or what there is.
+Bytes budget_of(const Prepared& prepared) {
+  const Bytes map = prepared.study.parallel.tensor_memory,
+              rotor = prepared.study.recompute.memory_budget;
+  if (map > 0 && rotor > 0) return std::min(map, rotor);
+  return map + rotor > 0 ? map + rotor : capacity_of(prepared);
+}
 
 /// As the study is, with nothing left to the cost of a Program that there is not yet.
 Study evaluated_study(Study study) {
@@ -45,6 +56,7 @@ Study evaluated_study(Study study) {
     study.schedule = {};
   if (study.recompute.method == RecomputeConfig::Method::kStageAware && !study.recompute.first)
     study.recompute.first = 0;
+  if (leaves_to_rotor(study)) study.recompute = {};
   return study;
 }
 
@@ -68,9 +80,8 @@ class SplitChooser {
         tensor_(set_of(plan_.tensor)),
         kernels_(select_kernels(prepared.model, prepared.software,
                                 study_.training.flash_attention == FlashAttention::kOn)),
-        budget_(static_cast<double>(study_.parallel.tensor_memory > 0
-                                        ? study_.parallel.tensor_memory
-                                        : capacity_of(prepared))) {}
+        rotor_(leaves_to_rotor(prepared.study)),
+        budget_(static_cast<double>(budget_of(prepared))) {}
 
   ChosenSplits run() {
     auto whole = plan_whole(kernels_, plan_);
@@ -79,6 +90,7 @@ class SplitChooser {
     try_methods();
     make_problem();
     try_budgets();
+    if (rotor_) try_larger();
     if (!fits(best_)) {
       try_smaller();
       if (!fits(best_)) fail();
@@ -128,10 +140,33 @@ class SplitChooser {
     trial.step = simulated_step(program);
     for (const MemoryPeak& peak : peaks_of(prepared_, study_, program))
       trial.peak = std::max(trial.peak, peak.total);
+    trial.whole = trial.peak;
+    if (rotor_) recompute_within(trial);
     const bool better = is_better(trial, best_);
     trials_.push_back(std::move(trial));
     if (better) best_ = trials_.size() - 1;
     return &trials_.back();
+  }
+
+  /// Where a sharding takes too much, what rotor makes of it; none where it would be slower than
+  /// the best even without what is computed again.
+  void recompute_within(SplitTrial& trial) {
+    const bool may_win = !fits(best_) || trial.step < trials_[best_].step;
+    const bool too_much = static_cast<double>(trial.peak) > budget_;
+    if (too_much && !may_win) return;
+    Study study = study_;
+    study.recompute = prepared_.study.recompute;
+    auto found = choose_rotor(prepared_, study, static_cast<Bytes>(budget_));
+    auto* choice = std::get_if<RotorChoice>(&found);
+    if (choice == nullptr) return;
+    trial.sequences = study.recompute.sequences = std::move(choice->sequences);
+    trial.lines = std::move(choice->lines);
+    if (!too_much) return;
+    PassLog log;
+    const auto program = program_of(prepared_, study, log);
+    check(program.has_value(), "sequences that rotor has found have a Program");
+    trial.step = simulated_step(*program);
+    trial.peak = choice->peak;
   }
 
   /// Links shared, whatever the study's fidelity, so that all take the same choice.
@@ -248,10 +283,26 @@ class SplitChooser {
       const SplitTrial* trial =
           try_choice(tried == 0 ? "op by op" : "op by op, within " + bytes_text(budget / ranks),
                      chosen->choice);
-      if (trial == nullptr || static_cast<double>(trial->peak) <= budget_) return;
-      budget = std::min(budget, chosen->memory) * budget_ / static_cast<double>(trial->peak) *
+      if (trial == nullptr || static_cast<double>(trial->whole) <= budget_) return;
+      budget = std::min(budget, chosen->memory) * budget_ / static_cast<double>(trial->whole) *
                kNextBudget;
       price = price == 0 ? chosen->objective / (kFirstPrice * budget) : price * kNextPrice;
+    }
+  }
+
+  /// Strategies at larger budgets, which rotor brings back to what there is (Liu et al., section
+  /// 5.3).
+  void try_larger() {
+    StrategyProblem problem = problem_->problem();
+    double budget = std::max(0.0, budget_ - fixed_) * study_.parallel.pipeline;
+    for (int n = 0; n < kBudgets; ++n, budget *= 1 + kGrowth) {
+      problem.budget = budget;
+      const auto found = choose_strategies(problem, options());
+      const auto* chosen = std::get_if<ChosenStrategies>(&found);
+      if (chosen == nullptr) continue;
+      try_choice("op by op, within " + bytes_text(budget / study_.parallel.pipeline) +
+                     " but for what is recomputed",
+                 chosen->choice);
     }
   }
 
@@ -280,16 +331,19 @@ class SplitChooser {
   }
 
   [[noreturn]] void fail() const {
-    const bool said = study_.parallel.tensor_memory > 0;
-    const std::string key =
-        said ? "parallel.tensor_method.memory_budget" : "parallel.tensor_method";
+    const bool by_map = study_.parallel.tensor_memory > 0;
+    const bool by_rotor = !by_map && prepared_.study.recompute.memory_budget > 0;
+    const bool said = by_map || by_rotor;
+    const std::string key = by_map     ? "parallel.tensor_method.memory_budget"
+                            : by_rotor ? "recompute.memory_budget"
+                                       : "parallel.tensor_method";
     if (best_ == kNone) throw plan_error(study_, *refused_);
     throw plan_error(
-        study_,
-        {"no splits of ops fit " + bytes_text(budget_) + " a device" +
-             (said ? "" : ", which is what it has") + "; the smallest budget that works is " +
-             std::to_string(trials_[best_].peak) + " B (" + bytes_text(trials_[best_].peak) + ")",
-         key});
+        study_, {"no splits of ops" + std::string(rotor_ ? " and no recomputation" : "") + " fit " +
+                     bytes_text(budget_) + " a device" + (said ? "" : ", which is what it has") +
+                     "; the smallest budget that works is " + std::to_string(trials_[best_].peak) +
+                     " B (" + bytes_text(trials_[best_].peak) + ")",
+                 key});
   }
 
   const Prepared& prepared_;
@@ -297,6 +351,7 @@ class SplitChooser {
   MapPlan plan_;
   AxisSet tensor_;
   Graph kernels_;
+  bool rotor_;        // recomputation is chosen with the splits
   double budget_;     // bytes of a device
   double fixed_ = 0;  // of it, whatever is chosen
   PlannedGraph whole_;
@@ -329,6 +384,13 @@ void choose_splits(Prepared& prepared) {
       derived_origin("the fastest of " + std::to_string(chosen.trials.size()) + ": " +
                      chosen.trials[chosen.best].name);
   parallel.tensor_ops = std::move(chosen.ops);
+  SplitTrial& best = chosen.trials[chosen.best];
+  if (!best.sequences.empty()) {
+    prepared.study.recompute.sequences = best.sequences;
+    prepared.study.origins["recompute.sequences"] =
+        derived_origin("the fastest with these splits of ops");
+    chosen.lines.insert(chosen.lines.begin(), best.lines.begin(), best.lines.end());
+  }
   auto& planned = prepared.study.planned;
   planned.insert(planned.end(), chosen.lines.begin(), chosen.lines.end());
 }

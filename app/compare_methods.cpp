@@ -58,6 +58,15 @@ Prepared prepare_with(const StudyOptions& options, const Method& method) {
   return prepare(options.study, sets, options.fidelity);
 }
 
+/// Without its place and that it is one: "KEY: REASON".
+std::string reason_of(const PlanError& error) {
+  std::string text = error.what();
+  const std::string place = to_string(error.where()) + ": ", said = "the plan cannot run: ";
+  if (text.starts_with(place)) text.erase(0, place.size());
+  if (const auto at = text.find(said); at != std::string::npos) text.erase(at, said.size());
+  return text;
+}
+
 MethodRow simulate_method(const StudyOptions& options, const Method& method) {
   MethodRow refused;
   refused.method = method.name;
@@ -80,8 +89,10 @@ MethodRow simulate_method(const StudyOptions& options, const Method& method) {
   } catch (const ConfigError& error) {
     // The method alone is refused: the study has been read as it stands.
     refused.refused = error.key_path() + ": " + error.problem();
-    return refused;
+  } catch (const PlanError& error) {
+    refused.refused = reason_of(error);
   }
+  return refused;
 }
 
 }  // namespace

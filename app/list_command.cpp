@@ -134,7 +134,10 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
                       "auto: as much as fits"},
                      {"{method: group, strategy: group_2}",
                       "layers are computed again in groups, from a group's input; or each, "
-                      "contiguous: all of a stage"}};
+                      "contiguous: all of a stage"},
+                     {"{method: rotor, memory_budget: 40 GiB}",
+                      "groups of ops are kept or computed again as is fastest within the memory of "
+                      "a device"}};
        }},
   };
   return kTopics;

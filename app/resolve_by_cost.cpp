@@ -7,6 +7,7 @@
 
 #include "app/analytic_step.h"
 #include "app/choose_partition.h"
+#include "app/choose_rotor.h"
 #include "app/choose_splits.h"
 #include "engine/planner/search_recompute.h"
 #include "engine/planner/search_schedule.h"
@@ -100,6 +101,7 @@ void resolve_by_cost(Prepared& prepared) {
   choose_partition(
       prepared, [&](const std::vector<StageCut>& cuts) { return evaluate_cuts(prepared, cuts); });
   choose_recompute(prepared, prepared.study);
+  choose_sequences(prepared);
   choose_schedule(prepared, prepared.study);
 }
 

@@ -17,7 +17,10 @@ struct SplitTrial {
   std::vector<GivenSharding> ops;
   PlannedGraph planned;
   Seconds step = 0;
-  Bytes peak = 0;  // of the rank that needs most
+  Bytes peak = 0;                      // of the rank that needs most
+  Bytes whole = 0;                     // the same, without what rotor recomputes
+  std::vector<std::string> sequences;  // of recompute rotor, [stage]; empty: it is another
+  std::vector<std::string> lines;      // what they compute again
 };
 
 struct ChosenSplits {

@@ -7,6 +7,7 @@
 
 #include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
+#include "engine/recompute/chain.h"
 #include "engine/recompute/checkpoint_groups.h"
 #include "engine/schedule/schedule_names.h"
 #include "study/study_origin.h"
@@ -100,6 +101,27 @@ void read_modules(Section& section) {
   });
 }
 
+void read_budget(Section& section) {
+  const auto node = given_for(section, "memory_budget", {Method::kRotor});
+  if (!node) return;
+  Bytes& budget = section.study().recompute.memory_budget;
+  budget = node->as_bytes();
+  if (budget <= 0)
+    node->fail("expected more than 0 bytes; leave this key out for what the device has");
+}
+
+void read_sequences(Section& section) {
+  const auto node = given_for(section, "sequences", {Method::kRotor});
+  if (!node) return;
+  std::vector<std::string>& sequences = section.study().recompute.sequences;
+  node->each_item([&](const YamlNode& item) {
+    const auto read = parse_sequence(item.as_string());
+    if (const auto* wrong = std::get_if<Infeasible>(&read)) item.fail(wrong->reason);
+    sequences.push_back(to_text(std::get<std::vector<ChainOp>>(read)));
+  });
+  if (node->items().empty()) node->fail("expected one for each stage; leave it out to have them");
+}
+
 }  // namespace
 
 void read_recompute(Section& root) {
@@ -107,8 +129,7 @@ void read_recompute(Section& root) {
   const auto node = root.given("recompute");
   if (!node) return;
   const auto read = [&](const YamlNode& word) {
-    recompute.method =
-        static_cast<Method>(read_word(word, "recompute", kRecomputeWords, kPlannedRecomputes));
+    recompute.method = static_cast<Method>(read_word(word, "recompute", kRecomputeWords));
   };
   if (node->is_scalar()) return read(*node);
   Section section = root.child("recompute");
@@ -124,11 +145,72 @@ void read_recompute(Section& root) {
                     {"strategy", [&] { read_strategy(section); }},
                     {"every", [&] { read_every(section); }},
                     {"ends", [&] { read_ends(section); }},
-                    {"modules", [&] { read_modules(section); }}});
+                    {"modules", [&] { read_modules(section); }},
+                    {"memory_budget", [&] { read_budget(section); }},
+                    {"sequences", [&] { read_sequences(section); }}});
   section.finish();
 }
 
+namespace {
+
+/// What a sequence of a stage cannot be found for, or cannot run beside.
+void check_rotor(const Study& study) {
+  const RecomputeConfig& recompute = study.recompute;
+  const std::string key = "recompute";
+  const auto refuse = [&](bool wrong, const std::string& of, const std::string& why) {
+    if (wrong) fail_at(study, is_said(study, of) ? of : key, why);
+  };
+  const ScheduleConfig& schedule = study.schedule;
+  // Families that are trained so (tests/real/exec/rotor_test.cpp).
+  const Family family = study.model.family;
+  refuse(family != Family::kGpt && family != Family::kBert && family != Family::kLlama &&
+             family != Family::kT5 && family != Family::kVit && family != Family::kResnet,
+         key,
+         "rotor is for gpt, bert, llama, t5, vit and resnet in this version, not for " +
+             std::string(to_string(family)) + "; write full");
+  const ScheduleName* const named = find_schedule(schedule.method);
+  refuse(named != nullptr && named->says_recompute, "schedule",
+         schedule.method +
+             " recomputes a stage at once, and rotor between backwards; write recompute: full, or "
+             "another schedule");
+  refuse(is_searched_schedule(schedule.method) && schedule.rows.empty(), "schedule",
+         schedule.method +
+             " is searched for the durations of the stages, which rotor changes; write 1f1b, or "
+             "another schedule");
+  refuse(recompute.sequences.empty() &&
+             (study.partition.chooses_cuts() || study.partition.method == "rannc"),
+         "partition",
+         study.partition.method +
+             " weighs stages by what they recompute, and rotor recomputes by what stages hold; "
+             "write uniform, or cuts");
+  refuse(study.partition.method == "smp", "partition",
+         "smp's modules call each other in the midst of a stage, and rotor's groups follow one "
+         "another; write uniform, or recompute: full");
+  refuse(!study.partition.replicas.empty(), "partition.replicas",
+         "do not go with recompute rotor in this version; write parallel.data");
+  refuse(study.parallel.tensor_overlap != "none", "parallel.tensor_overlap",
+         "orders the ops of two halves, and rotor those of groups; write none, or recompute: full");
+  refuse(study.offload.activations, "offload.activations",
+         "copies the inputs of recomputed layers, and rotor keeps what is fastest; write "
+         "recompute: full");
+  refuse(study.training.fp8.on(), "training.precision",
+         "fp8 does not go with recompute rotor in this version; write bf16, or recompute: full");
+  if (recompute.sequences.empty()) return;
+  refuse(study.parallel.tensor_method == "map" && study.parallel.tensor > 1 &&
+             study.parallel.tensor_ops.empty(),
+         "recompute.sequences",
+         "are of ops that method map is yet to split; leave them out, or write "
+         "parallel.tensor_method.ops");
+  if (std::ssize(recompute.sequences) == study.num_stages()) return;
+  fail_at(study, "recompute.sequences",
+          "has " + std::to_string(recompute.sequences.size()) + " sequences, and the pipeline " +
+              std::to_string(study.num_stages()) + " stages");
+}
+
+}  // namespace
+
 void check_recompute(const Study& study) {
+  if (study.recompute.method == Method::kRotor) return check_rotor(study);
   if (study.recompute.method != Method::kStageAware) return;
   if (study.parallel.pipeline < 2) {
     fail_at(study, is_said(study, "parallel.pipeline") ? "parallel.pipeline" : "recompute",

@@ -251,7 +251,9 @@ void check_model_fits(StudyDraft& draft, const StudyResolvers& resolvers) {
     if (draft.schedule.file.empty()) check_schedule(draft);
     if (!draft.schedule.rows.empty()) check_schedule_rows(draft);
   });
-  draft.rule({"recompute", "schedule", "parallel.pipeline"}, [&] { check_recompute(draft); });
+  draft.rule(
+      {"model", "recompute", "schedule", "parallel", "partition", "offload", "training.precision"},
+      [&] { check_recompute(draft); });
   draft.rule({"partition", "model", "parallel.pipeline", "parallel.virtual_stages"},
              [&] { check_partition(draft); });
   warn_of_recompute(draft);

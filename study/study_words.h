@@ -40,8 +40,8 @@ inline constexpr IndexedArray<ContextConfig::Balance, std::string_view, 2> kCont
     "zig-zag", "none"};
 inline constexpr IndexedArray<RecomputeConfig::Unit, std::string_view, 2> kRecomputeUnitWords = {
     "layer", "sublayer"};  // of RecomputeConfig::Unit
-inline constexpr IndexedArray<RecomputeConfig::Method, std::string_view, 6> kRecomputeWords = {
-    "none", "selective", "by-op", "full", "stage-aware", "group"};
+inline constexpr IndexedArray<RecomputeConfig::Method, std::string_view, 7> kRecomputeWords = {
+    "none", "selective", "by-op", "full", "stage-aware", "group", "rotor"};
 
 inline constexpr std::array<std::string_view, 6> kPrecisionWords = {"fp32", "tf32", "fp16",
                                                                     "bf16", "fp8",  "fp64"};
@@ -100,7 +100,6 @@ inline constexpr std::array<std::string_view, 7> kAnnotations = {
     "id", "source", "confidence", "note", "suspect", "era", "measured"};
 
 // Words of the contract, not in this version.
-inline constexpr std::array<std::string_view, 1> kPlannedRecomputes = {"rotor"};
 inline constexpr std::array<std::string_view, 1> kPlannedZeroOffloads = {"parameters"};
 
 }  // namespace trainyard

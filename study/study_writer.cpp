@@ -286,15 +286,24 @@ std::string list_text(const std::vector<std::string>& texts) {
 void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
   using Method = RecomputeConfig::Method;
   const std::string_view method = kRecomputeWords[recompute.method];
-  const bool details = recompute.method == Method::kStageAware ||
-                       recompute.method == Method::kGroup ||
-                       recompute.unit != RecomputeConfig::Unit::kLayer || recompute.every > 1 ||
-                       recompute.ends || !recompute.modules.empty();
+  const bool details =
+      recompute.method == Method::kStageAware || recompute.method == Method::kGroup ||
+      recompute.unit != RecomputeConfig::Unit::kLayer || recompute.every > 1 || recompute.ends ||
+      !recompute.modules.empty() || recompute.memory_budget > 0 || !recompute.sequences.empty();
   if (!details) return out.text("recompute", method);
   out.open("recompute");
   out.text("method", method);
   if (!recompute.modules.empty()) {
     out.line("modules", list_text(recompute.modules));
+    return out.close();
+  }
+  if (recompute.method == Method::kRotor) {
+    if (recompute.memory_budget > 0)
+      out.text("memory_budget", std::to_string(recompute.memory_budget) + " B");
+    std::string sequences;
+    for (const std::string& one : recompute.sequences)
+      sequences += (sequences.empty() ? "\"" : ", \"") + one + "\"";
+    if (!sequences.empty()) out.line("sequences", "[" + sequences + "]");
     return out.close();
   }
   if (recompute.method != Method::kFull) out.text("strategy", strategy_of_group(recompute.group));

@@ -153,7 +153,9 @@ constexpr std::tuple kTrainingPasses = {
     Pass{"recompute", always,
          [](const PassSource& of) { return std::tuple(of.plan.recompute, of.kept); },
          [](TrainingGraph& training, const PassContext& with, const RecomputeConfig& config,
-            const Numbered<double>& kept) { recompute(training, config, with.software, kept); },
+            const Numbered<double>& kept) {
+           return recompute(training, config, with.software, kept);
+         },
          find_training_violation},
     Pass{"split", [](const PassSource& of) { return any_splits(of.forms); },
          [](const PassSource&) { return std::tuple(); },
@@ -350,12 +352,18 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Program
   source.pairs = stage_pairs(log.schedule, size_of_microbatches(plan.training));
   source.successions = gathering_calls(plan, log.schedule);
 
+  if (plan.recompute.method == RecomputeConfig::Method::kRotor &&
+      std::any_of(source.forms.begin(), source.forms.end(),
+                  [](const StageForm& form) { return form.recomputes_early(); }))
+    return Infeasible{"rotor recomputes between backwards, and the schedule at once (R)",
+                      "recompute"};
   if (auto reason = replica_obstacle(plan, !source.pairs.empty())) return reason;
   if (auto reason = gather_obstacle(plan, !source.pairs.empty())) return reason;
   if (auto reason = make_trainings(model, source, options, watch)) return reason;
   if (auto reason = transfer_obstacle(plan, trainings)) return reason;
   log.kept = source.kept;
-  if (plan.recompute.method >= RecomputeConfig::Method::kStageAware)
+  if (plan.recompute.method == RecomputeConfig::Method::kStageAware ||
+      plan.recompute.method == RecomputeConfig::Method::kGroup)
     log.units = num_units(trainings.front(), plan.recompute.unit);
   log_stages(trainings.front(), plan.partition, log);
 

@@ -24,6 +24,7 @@ Plan with_one_stage(Plan plan) {
   plan.schedule = {};
   if (plan.recompute.method == RecomputeConfig::Method::kStageAware)
     plan.recompute.method = RecomputeConfig::Method::kFull;
+  if (plan.recompute.method == RecomputeConfig::Method::kRotor) plan.recompute = {};
   return plan;
 }
 

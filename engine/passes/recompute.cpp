@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/passes/recompute_regions.h"
+#include "engine/passes/recompute_sequences.h"
 #include "engine/recompute/stage_aware.h"
 
 namespace trainyard {
@@ -175,16 +176,22 @@ Numbered<double> kept_shares(const RecomputeConfig& config, bool shifted_critica
   return kept;
 }
 
-void recompute(TrainingGraph& training, const RecomputeConfig& config,
-               const SoftwareProfile& software, const Numbered<double>& kept) {
+std::optional<Infeasible> recompute(TrainingGraph& training, const RecomputeConfig& config,
+                                    const SoftwareProfile& software, const Numbered<double>& kept) {
   if (const auto gathers = sequence_gathers(training); !gathers.empty()) {
     Recomputer(training).run(gathers, {.keep_outputs = false, .mark = "^", .recomputed = false});
   }
-  if (config.method == RecomputeConfig::Method::kNone) return;
+  if (config.method == RecomputeConfig::Method::kNone) return std::nullopt;
+  if (config.method == RecomputeConfig::Method::kRotor) {
+    if (const auto cores = cores_of_sequences(training, config.sequences); !cores.empty())
+      Recomputer(training).run(cores, {});
+    return recompute_by_sequences(training, config.sequences, software.recompute_runs_all_ops);
+  }
   Recomputer(training).run(recomputed_regions(training, config, kept),
                            {.all_ops = software.recompute_runs_all_ops});
   if (const auto norms = discarded_norms(training, config, kept); !norms.empty())
     Recomputer(training).run(norms, {.keep_outputs = false});
+  return std::nullopt;
 }
 
 }  // namespace trainyard

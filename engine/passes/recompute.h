@@ -13,13 +13,16 @@
 //   - stage-aware: the same, of the first layers (sublayers) of each stage, as many as
 //     stage_aware.h says;
 //   - group: several layers that follow one another on a stage, from the input of the first
-//     (checkpoint_groups.h), in front of the backward of the last.
+//     (checkpoint_groups.h), in front of the backward of the last;
+//   - rotor: groups of ops, as the sequence of each stage says (recompute_sequences.h).
 // What a core, a layer or a group passes on (the output projection's input, the next layer's) is
 // kept.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/passes/differentiate.h"
 #include "engine/plan/plan.h"
 
@@ -31,8 +34,9 @@ namespace trainyard {
 Numbered<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,
                              const Numbered<bool>& recomputing);
 
-/// `kept`: [stage], kept_shares(). A stage that keeps everything gathers only.
-void recompute(TrainingGraph& training, const RecomputeConfig& config,
-               const SoftwareProfile& software, const Numbered<double>& kept);
+/// `kept`: [stage], kept_shares(). A stage that keeps everything gathers only. Infeasible:
+/// sequences of method rotor that are none of their stages.
+std::optional<Infeasible> recompute(TrainingGraph& training, const RecomputeConfig& config,
+                                    const SoftwareProfile& software, const Numbered<double>& kept);
 
 }  // namespace trainyard

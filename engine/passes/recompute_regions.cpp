@@ -305,6 +305,13 @@ std::vector<RecomputeRegion> sequence_gathers(const TrainingGraph& training) {
   return regions;
 }
 
+std::vector<RecomputeRegion> attention_cores(const TrainingGraph& training) {
+  std::vector<RecomputeRegion> out;
+  for (Region& core : attention_cores(training, std::vector<bool>(training.forward.size(), false)))
+    out.push_back({std::move(core)});
+  return out;
+}
+
 Numbered<int> num_units(const TrainingGraph& training, RecomputeConfig::Unit unit) {
   return count_by_stage(training, units(training, unit));
 }
@@ -313,7 +320,8 @@ std::vector<RecomputeRegion> recomputed_regions(const TrainingGraph& training,
                                                 const RecomputeConfig& config,
                                                 const Numbered<double>& kept) {
   switch (config.method) {
-    case RecomputeConfig::Method::kNone: return {};
+    case RecomputeConfig::Method::kNone:
+    case RecomputeConfig::Method::kRotor: return {};
     case RecomputeConfig::Method::kSelective:
       return where_recomputed(training, selected(training, config), kept);
     case RecomputeConfig::Method::kByOp: return by_op(training, kept);

@@ -38,6 +38,10 @@ std::vector<RecomputeRegion> recomputed_regions(const TrainingGraph& training,
                                                 const RecomputeConfig& config,
                                                 const Numbered<double>& kept);
 
+/// The ops between the qkv projection and the output projection, of each layer and stage; none with
+/// flash attention, which keeps nothing of them.
+std::vector<RecomputeRegion> attention_cores(const TrainingGraph& training);
+
 /// Norms of recompute.modules, each by itself: what they wrote is not kept for anybody.
 std::vector<RecomputeRegion> discarded_norms(const TrainingGraph& training,
                                              const RecomputeConfig& config,

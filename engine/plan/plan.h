@@ -268,7 +268,8 @@ struct RecomputeConfig {
     kByOp,
     kFull,
     kStageAware,
-    kGroup
+    kGroup,
+    kRotor
   } method = Method::kNone;
   std::optional<double>
       first;  // stage-aware: share of its layers that stage 0 keeps; nullopt: auto, not chosen yet
@@ -280,6 +281,10 @@ struct RecomputeConfig {
   bool ends = false;  // of kFull: what is outside of a stage's layers is recomputed, too
   /// What kSelective takes: core-attn, layernorm, or patterns of module paths. Empty: the core.
   std::vector<std::string> modules;
+  Bytes memory_budget = 0;  // of kRotor: of a device, within which it is chosen; 0: all it has
+  /// What kRotor has each stage do with its groups of ops (passes/chain_groups.h), in the text of
+  /// recompute/chain.h. Empty: not chosen yet.
+  std::vector<std::string> sequences;
   friend bool operator==(const RecomputeConfig&, const RecomputeConfig&) = default;
 };
 

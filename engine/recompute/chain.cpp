@@ -1,13 +1,26 @@
 #include "engine/recompute/chain.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "engine/base/user_text.h"
 
 namespace trainyard {
 
 namespace {
 
 constexpr int kNothing = -1;
+
+constexpr std::string_view kButCores = "Fs";
+constexpr std::array<std::pair<std::string_view, ChainOp::Kind>, 4> kNames = {
+    {{"Fe", ChainOp::Kind::kForwardSaving},
+     {"CF", ChainOp::Kind::kForwardFromCheckpoint},
+     {"Fn", ChainOp::Kind::kForward},
+     {"B", ChainOp::Kind::kBackward}}};
 
 /// What is in memory between two operations.
 template <typename Size>
@@ -115,16 +128,70 @@ std::string to_text(const std::vector<ChainOp>& sequence) {
   std::string text;
   for (const ChainOp& op : sequence) {
     if (!text.empty()) text += ' ';
-    switch (op.kind) {
-      case ChainOp::Kind::kForwardSaving: text += "Fe"; break;
-      case ChainOp::Kind::kForwardFromCheckpoint: text += "CF"; break;
-      case ChainOp::Kind::kForward: text += "Fn"; break;
-      case ChainOp::Kind::kBackward: text += "B"; break;
-      case ChainOp::Kind::kLoss: text += "L"; continue;
+    if (op.kind == ChainOp::Kind::kLoss) {
+      text += 'L';
+      continue;
+    }
+    for (const auto& [name, kind] : kNames) {
+      if (kind == op.kind) text += op.but_cores ? kButCores : name;
     }
     text += std::to_string(op.group);
   }
   return text;
+}
+
+std::variant<std::vector<ChainOp>, Infeasible> parse_sequence(const std::string& text) {
+  std::vector<ChainOp> out;
+  std::optional<std::size_t> loss;
+  int most = -1;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (word == "L" && !loss) {
+      loss = out.size();
+      out.push_back({ChainOp::Kind::kLoss, 0});
+      continue;
+    }
+    const std::size_t digits = std::min(word.find_first_of("0123456789"), word.size());
+    const std::string number = word.substr(digits);
+    const bool but_cores = word.substr(0, digits) == kButCores;
+    const std::string name = but_cores ? "Fe" : word.substr(0, digits);
+    constexpr std::size_t kMostDigits = 6;
+    const auto* const kind = std::find_if(kNames.begin(), kNames.end(),
+                                          [&](const auto& one) { return one.first == name; });
+    const bool whole = !number.empty() && number.size() <= kMostDigits &&
+                       number.find_first_not_of("0123456789") == std::string::npos;
+    if (kind == kNames.end() || !whole) {
+      return Infeasible{"expected Fe, Fs, CF, Fn or B with the number of a group, or one L, got " +
+                        quoted(word)};
+    }
+    out.push_back({kind->second, std::stoi(number), but_cores});
+    most = std::max(most, out.back().group);
+  }
+  if (!loss) return Infeasible{"expected an L between forwards and backwards"};
+  out[*loss].group = most + 1;
+  return out;
+}
+
+std::optional<std::string> find_violation(const std::vector<ChainOp>& sequence, int num_groups) {
+  int next = 0;  // group whose first forward is to come
+  for (const ChainOp& op : sequence) {
+    if (op.kind == ChainOp::Kind::kLoss && op.group != num_groups) {
+      return "it is of " + std::to_string(op.group) + " groups, and there are " +
+             std::to_string(num_groups);
+    }
+    if (op.kind == ChainOp::Kind::kLoss) break;
+    if (op.kind == ChainOp::Kind::kBackward || op.group != next)
+      return "in front of L forwards of all groups in turn are expected, got " + to_text({op});
+    ++next;
+  }
+  const std::size_t groups = num_groups;
+  const RecomputeChain chain = {
+      std::vector<double>(groups),           std::vector<double>(groups + 1),
+      std::vector<std::int64_t>(groups + 1), std::vector<std::int64_t>(groups),
+      std::vector<std::int64_t>(groups),     std::vector<std::int64_t>(groups + 1)};
+  const auto ran = run(chain, sequence);
+  if (const auto* wrong = std::get_if<Infeasible>(&ran)) return wrong->reason;
+  return std::nullopt;
 }
 
 std::variant<ChainOutcome, Infeasible> run_sequence(const RecomputeChain& chain,

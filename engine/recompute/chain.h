@@ -4,13 +4,14 @@
 // Group i of L reads activation a^i and makes a^(i+1); the loss stands behind the last. Sizes are
 // in slots of memory, or as they are, times in any unit. Operations, by the names of Herrmann et
 // al. (Optimal checkpointing for heterogeneous chains, arXiv:1911.13214) and of Colossal-AI:
-//   Fe i  forward that keeps all that its backward reads (F_all)
+//   Fe i  forward that keeps all that its backward reads (F_all); Fs i: all but attention's cores
 //   CF i  forward that keeps its input a^i alone (F_ck)
 //   Fn i  forward that keeps nothing, its input neither
 //   B i   backward;  L  the loss, forward and backward
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -45,12 +46,22 @@ struct ChainOp {
     kBackward
   };
   Kind kind = Kind::kForward;
-  int group = 0;  // 0 to L; L of the loss
+  int group = 0;           // 0 to L; L of the loss
+  bool but_cores = false;  // of kForwardSaving: the cores of attention are not kept, and run again
+                           // in the group's backward; counted where the chain is made
   friend bool operator==(const ChainOp&, const ChainOp&) = default;
 };
 
 /// "CF0 Fn1 Fe2 L B2 Fe0 Fe1 B1 B0".
 std::string to_text(const std::vector<ChainOp>& sequence);
+
+/// What to_text() writes. L stands once, of the group behind all others. Infeasible: the word that
+/// is none.
+std::variant<std::vector<ChainOp>, Infeasible> parse_sequence(const std::string& text);
+
+/// Whether a sequence could run in memory without end: each group forward in turn, L, and then
+/// backwards of all, whose operands are there. Infeasible's reason; nullopt: it could.
+std::optional<std::string> find_violation(const std::vector<ChainOp>& sequence, int num_groups);
 
 template <typename Size>
 struct ChainOutcomeOf {

@@ -176,7 +176,7 @@ const KeyTable& schedule_file_keys() {
 const KeyTable& recompute_keys() {
   static const KeyTable keys = {
       {.name = "method",
-       .forms = {WordForm{kRecomputeWords, kPlannedRecomputes, "recompute"}},
+       .forms = {WordForm{kRecomputeWords, {}, "recompute"}},
        .help = "what the backward computes again",
        .field = field<&Study::recompute, &RecomputeConfig::method>(),
        .fallback = "required"},
@@ -210,7 +210,19 @@ const KeyTable& recompute_keys() {
        .forms = {ListForm{TextForm{}}},
        .help = "what is recomputed: core-attn, mlp, layernorm, or patterns of module paths",
        .fallback = "[core-attn]",
-       .matters = "selective"}};
+       .matters = "selective"},
+      {.name = "memory_budget",
+       .forms = {QuantityForm{"60 GiB"}},
+       .help = "of a device, within which it is chosen what is computed again",
+       .fallback = "what the device has",
+       .matters = "rotor"},
+      {.name = "sequences",
+       .forms = {ListForm{TextForm{}}},
+       .help = "of each stage: forwards that keep all (Fe), all but attention's cores (Fs), their "
+               "input (CF) or nothing (Fn), "
+               "backwards (B) of its groups of ops, and L between the two",
+       .fallback = "the fastest that fit",
+       .matters = "rotor"}};
   return keys;
 }
 

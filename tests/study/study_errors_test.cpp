@@ -47,9 +47,6 @@ TEST_CASE("what is missing or unknown is named") {
 }
 
 TEST_CASE("the contract's features that this version lacks are refused at their line") {
-  CHECK(with("recompute: {method: rotor}\n") ==
-        "study.yaml:5:21: recompute.method: recompute 'rotor' is not in this version, which has "
-        "none, selective, by-op, full, stage-aware and group");
   CHECK(set("parallel.expert=2") ==
         "--set parallel.expert=2: parallel.expert: expert parallelism is not in this version, "
         "which has tensor, pipeline, context and data parallelism; write 1");

@@ -336,7 +336,7 @@ TEST_CASE("the schema and the reader take the same values") {
         R"({"method": "stage-aware", "first": "most"})",
         R"({"method": "group", "strategy": "group_0"})",
         R"({"method": "group", "strategy": "groups"})", R"({"method": "group", "strategy": 2})"}},
-      {"recompute.method", {R"("full")"}, {"null", R"("rotor")"}},
+      {"recompute.method", {R"("full")", R"("rotor")"}, {"null", R"("motor")"}},
       {"framework", {R"("trainyard")", "null"}, {"3", "{}"}},
       {"framework.version", {"2021", R"("2021")"}, {"[]"}},
       {"data.path", {R"("generated")", R"("3")", "null"}, {"3"}},

@@ -1,0 +1,167 @@
+#include "engine/recompute/rotor_in_flight.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "engine/recompute/sized_chain.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int kShares = 64;  // of what could be kept, that are tried
+
+}  // namespace
+
+RotorInFlight::Stage::Stage(RecomputeChain slots, int count, std::int64_t beside)
+    : chain(std::move(slots)),
+      microbatches(count),
+      least(chain),
+      table(chain, least, beside) {}
+
+std::int64_t RotorInFlight::Stage::all() const {
+  std::int64_t sum = chain.input[0];
+  for (const std::int64_t saved : chain.saved) sum += saved;
+  return sum;
+}
+
+/// Sequences that keep `share` at most behind their forward, in `room` slots for a microbatch.
+struct RotorInFlight::First {
+  First(const Stage& of, std::int64_t may_keep, std::int64_t may_take)
+      : stage(of),
+        share(may_keep),
+        room(may_take),
+        groups(of.chain.num_groups()),
+        times((groups + 1) * (share + 1), kNever) {
+    for (std::int64_t used = 0; used <= std::min(share, room); ++used) {
+      if (stage.chain.backward_extra[groups] <= room - used) at(groups, used) = 0;
+    }
+    for (int s = groups - 1; s >= 0; --s) {
+      for (std::int64_t used = 0; used <= std::min(share, room); ++used) fill(s, used);
+    }
+  }
+
+  double& at(int s, std::int64_t used) { return times[s * (share + 1) + used]; }
+  double at(int s, std::int64_t used) const { return times[s * (share + 1) + used]; }
+
+  double kept(int s, std::int64_t used) const {
+    const RecomputeChain& chain = stage.chain;
+    const std::int64_t beside = room - used - chain.saved[s];
+    const std::int64_t after = used + chain.saved[s];
+    if (after > share || beside < chain.forward_extra[s] ||
+        beside < chain.input[s + 1] + chain.backward_extra[s])
+      return kNever;
+    return chain.forward[s] + chain.backward[s] + at(s + 1, after);
+  }
+
+  double dropped(int s, int j, std::int64_t used) const {
+    const std::int64_t after = used + stage.chain.input[j];
+    if (after > share) return kNever;
+    return stage.table.forwards(s, j) + at(j, after) + stage.table.time(s, j - 1, room - used);
+  }
+
+  /// What a forward that keeps nothing takes, beside what is kept.
+  std::int64_t passing(int s, int k) const {
+    const RecomputeChain& chain = stage.chain;
+    return (k > s ? chain.input[k] : 0) + chain.input[k + 1] + chain.forward_extra[k];
+  }
+
+  void fill(int s, std::int64_t used) {
+    double best = kept(s, used);
+    for (int j = s + 1; j <= groups && passing(s, j - 1) <= room - used; ++j)
+      best = std::min(best, dropped(s, j, used));
+    at(s, used) = best;
+  }
+
+  std::vector<ChainOp> sequence() const {
+    using Kind = ChainOp::Kind;
+    std::vector<ChainOp> out;
+    std::vector<std::vector<ChainOp>> behind;  // backwards, the last first
+    std::int64_t used = stage.chain.input[0];
+    for (int s = 0; s < groups;) {
+      std::vector<ChainOp>& back = behind.emplace_back();
+      if (kept(s, used) <= at(s, used)) {
+        out.push_back({Kind::kForwardSaving, s});
+        back.push_back({Kind::kBackward, s});
+        used += stage.chain.saved[s];
+        ++s;
+        continue;
+      }
+      int j = s + 1;
+      while (dropped(s, j, used) > at(s, used)) ++j;
+      out.push_back({Kind::kForwardFromCheckpoint, s});
+      for (int k = s + 1; k < j; ++k) out.push_back({Kind::kForward, k});
+      stage.table.append_sequence(s, j - 1, room - used, back);
+      used += stage.chain.input[j];
+      s = j;
+    }
+    out.push_back({Kind::kLoss, groups});
+    for (auto back = behind.rbegin(); back != behind.rend(); ++back)
+      out.insert(out.end(), back->begin(), back->end());
+    return out;
+  }
+
+  const Stage& stage;
+  std::int64_t share, room;
+  int groups;
+  std::vector<double> times;
+};
+
+RotorInFlight::RotorInFlight(const std::vector<ChainInFlight>& stages, double most,
+                             std::int64_t slots)
+    : slot_(most / static_cast<double>(slots)),
+      most_(slots) {
+  for (const ChainInFlight& stage : stages) {
+    stages_.push_back(std::make_unique<Stage>(in_slots(stage.chain, slot_, Rounding::kUp),
+                                              stage.microbatches, slots));
+  }
+}
+
+std::optional<std::vector<std::vector<ChainOp>>> RotorInFlight::solve_alone(
+    std::int64_t slots) const {
+  const Stage& stage = *stages_.front();
+  const std::int64_t beside = slots - stage.chain.input[0];
+  if (beside < 0 || stage.table.time(beside) == kNever) return std::nullopt;
+  std::vector<std::vector<ChainOp>> out(1);
+  stage.table.append_sequence(0, stage.chain.num_groups(), beside, out[0]);
+  return out;
+}
+
+std::optional<std::vector<std::vector<ChainOp>>> RotorInFlight::solve(double memory) const {
+  const auto whole =
+      static_cast<std::int64_t>(whole_slots(std::max(0.0, memory), slot_, Rounding::kDown));
+  const std::int64_t slots = std::min(most_, whole);
+  if (stages_.size() == 1 && stages_[0]->microbatches == 1) return solve_alone(slots);
+  std::optional<std::vector<std::vector<ChainOp>>> best;
+  double least = kNever;
+  for (int n = 0; n <= kShares; ++n) {
+    std::vector<std::int64_t> shares;
+    std::int64_t others = 0;
+    for (const auto& stage : stages_) {
+      const std::int64_t input = stage->chain.input[0], all = stage->all() - input;
+      shares.push_back(input + (all * n + kShares - 1) / kShares);
+      others += shares.back() * stage->microbatches;
+    }
+    double time = 0;
+    std::vector<First> firsts;
+    for (std::size_t s = 0; s < stages_.size() && time < least; ++s) {
+      const std::int64_t room = slots - others + shares[s];
+      if (room < shares[s]) {
+        time = kNever;
+        break;
+      }
+      firsts.emplace_back(*stages_[s], shares[s], room);
+      time += std::as_const(firsts.back()).at(0, stages_[s]->chain.input[0]);
+    }
+    if (time >= least) continue;
+    least = time;
+    best.emplace();
+    for (const First& first : firsts) best->push_back(first.sequence());
+  }
+  return best;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,83 @@
+#include "engine/recompute/rotor_table.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+RotorTable::RotorTable(const RecomputeChain& chain, const LeastMemory<std::int64_t>& least,
+                       std::int64_t slots)
+    : chain_(chain),
+      least_(least),
+      stages_(chain.num_groups() + 1),
+      width_(slots + 1),
+      time_(std::int64_t{stages_} * (stages_ + 1) / 2 * width_, kNever),
+      until_(std::int64_t{stages_} + 1),
+      back_(until_.size()) {
+  for (int s = 0; s < stages_; ++s) {
+    until_[s + 1] = until_[s] + forward(s);
+    back_[s + 1] = back_[s] + chain.backward[s];
+  }
+  for (int length = 0; length < stages_; ++length) {
+    for (int s = 0; s + length < stages_; ++s) fill(s, s + length);
+  }
+}
+
+void RotorTable::append_sequence(int s, int t, std::int64_t m, std::vector<ChainOp>& out) const {
+  if (s == t) {
+    if (s + 1 == stages_) {
+      out.push_back({ChainOp::Kind::kLoss, s});
+    } else {
+      out.push_back({ChainOp::Kind::kForwardSaving, s});
+      out.push_back({ChainOp::Kind::kBackward, s});
+    }
+    return;
+  }
+  const double best = row(s, t)[m];
+  for (int j = s + 1; j <= t; ++j) {
+    if (m < chain_.input[j] || checkpointed(s, j, t, m) != best) continue;
+    out.push_back({ChainOp::Kind::kForwardFromCheckpoint, s});
+    for (int k = s + 1; k < j; ++k) out.push_back({ChainOp::Kind::kForward, k});
+    append_sequence(j, t, m - chain_.input[j], out);
+    append_sequence(s, j - 1, m, out);
+    return;
+  }
+  check(m >= least_.keeping(s, t) && kept(s, t, m) == best, "no choice makes the best time");
+  out.push_back({ChainOp::Kind::kForwardSaving, s});
+  append_sequence(s + 1, t, m - chain_.saved[s], out);
+  out.push_back({ChainOp::Kind::kBackward, s});
+}
+
+void RotorTable::fill(int s, int t) {
+  double* const out = time_.data() + begin(s, t);
+  const std::int64_t from = least_(s, t);
+  if (s == t) {
+    for (std::int64_t m = from; m < width_; ++m) out[m] = forward(s) + chain_.backward[s];
+    return;
+  }
+  for (std::int64_t m = std::max(from, least_.keeping(s, t)); m < width_; ++m)
+    out[m] = kept(s, t, m);
+  const double at_best = once(s, t);
+  std::int64_t until = std::min(width_, least_.keeping_all(s, t));
+  for (int j = s + 1; j <= t; ++j) {
+    const std::int64_t input = chain_.input[j];
+    const std::int64_t first = std::max({from, input + least_(j, t), least_(s, j - 1)});
+    const double* const behind = row(j, t);
+    const double* const before = row(s, j - 1);
+    const double forwards = again(s, j);
+    // Times fall with memory: from `until` on they are shorter than anything from here can be.
+    while (until > first && out[until - 1] <= at_best + forwards) --until;
+    for (std::int64_t m = first; m < until; ++m)
+      out[m] = std::min(out[m], (behind[m - input] + before[m]) + forwards);
+  }
+}
+
+}  // namespace trainyard

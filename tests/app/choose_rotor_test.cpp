@@ -1,0 +1,172 @@
+// recompute: rotor, from a study to its plan: within its budget, no slower than what recomputes
+// whole layers in the same memory, and the same again from the resolved study.
+#include "app/choose_rotor.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "app/analytic_step.h"
+#include "engine/program/program_text.h"
+#include "study/study_writer.h"
+#include "tests/support/studies.h"
+
+namespace trainyard {
+
+namespace {
+
+using Sets = std::vector<std::string>;
+
+const std::string kGpt =
+    "model: {family: gpt, layers: 8, hidden: 1024, heads: 16, vocab: 8192, seq_len: 1024}\n"
+    "cluster: dgx-a100-80g\nparallel: {data: 1}\n"
+    "training: {global_batch: 8, microbatch: 4, precision: bf16}\n";
+
+Seconds step(const Prepared& prepared) {
+  return step_of(prepared, prepared.study, compiled_program(prepared), false).period;
+}
+
+Bytes peak(const Prepared& prepared) {
+  Bytes most = 0;
+  for (const MemoryPeak& one : peaks_of(prepared, prepared.study, compiled_program(prepared)))
+    most = std::max(most, one.total);
+  return most;
+}
+
+std::string rotor(Bytes budget) {
+  return "recompute={method: rotor, memory_budget: " + std::to_string(budget) + " B}";
+}
+
+std::string fault(const Sets& sets) {
+  try {
+    prepare_text(kGpt, sets);
+  } catch (const ConfigError& error) {
+    return error.what();
+  } catch (const PlanError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool gathers(const Sets& plan) {
+  return !plan.empty() && plan.front().find("zero: 3") != std::string::npos;
+}
+
+const std::vector<Sets> kPlans = {
+    {},
+    {"parallel={pipeline: 4}", "training.microbatch=1"},
+    {"parallel={pipeline: 2, virtual_stages: 2}", "schedule=interleaved", "training.microbatch=1"},
+    {"parallel={pipeline: 2}", "schedule=zb-h1", "training.microbatch=1"},
+    {"parallel={pipeline: 2}", "schedule=gpipe", "training.microbatch=2"},
+    {"parallel={tensor: 2, pipeline: 2, sequence_parallel: true}", "training.microbatch=2"},
+    {"parallel={tensor: 2, data: 2, zero: 3}", "training.microbatch=2"},
+    {"model={family: t5, layers: 4, hidden: 512, heads: 8, ffn: 2048, vocab: 8192, seq_len: 512}",
+     "parallel={pipeline: 2}", "training.microbatch=2"}};
+
+}  // namespace
+
+TEST_CASE("what fits is kept: the plan is that without recomputation") {
+  const Prepared chosen = prepare_text(kGpt, {"recompute=rotor"});
+  CHECK(program_digest(compiled_program(chosen)) ==
+        program_digest(compiled_program(prepare_text(kGpt))));
+  CHECK(chosen.study.planned.size() == 2);
+}
+
+TEST_CASE("rotor keeps its budget, and is no slower than whole layers in as much memory") {
+  for (const Sets& plan : kPlans) {
+    CAPTURE(plan);
+    Sets full = plan;
+    full.emplace_back("recompute=full");
+    const Prepared whole = prepare_text(kGpt, plan), layers = prepare_text(kGpt, full);
+    REQUIRE(peak(layers) < peak(whole));
+    for (const double share : {1.0, 0.6, 0.3, 0.15}) {
+      const auto budget =
+          static_cast<Bytes>(static_cast<double>(peak(layers)) +
+                             share * static_cast<double>(peak(whole) - peak(layers)));
+      Sets sets = plan;
+      sets.push_back(rotor(budget));
+      const Prepared chosen = prepare_text(kGpt, sets);
+      CAPTURE(share);
+      CHECK(peak(chosen) <= budget);
+      CHECK(step(chosen) >= step(whole) * 0.999);
+      // ZeRO-3 gathers a layer's parameters for each of its groups that runs again by itself.
+      if (!gathers(plan)) CHECK(step(chosen) <= step(layers) * 1.005);
+    }
+  }
+}
+
+TEST_CASE("the resolved study has the sequences, and the same digest") {
+  const Sets sets = {"parallel={pipeline: 2}", "training.microbatch=1"};
+  const Bytes budget = peak(prepare_text(kGpt, sets)) * 9 / 10;
+  const Prepared chosen = prepare_text(kGpt, {sets[0], sets[1], rotor(budget)});
+  CHECK(chosen.study.recompute.sequences.size() == 2);
+  CHECK(chosen.study.planned.size() == 3);
+  const Prepared again = prepare_text(resolved_study_text(chosen.study));
+  CHECK(again.study.recompute == chosen.study.recompute);
+  CHECK(again.study.planned.empty());
+  CHECK(program_digest(compiled_program(again)) == program_digest(compiled_program(chosen)));
+}
+
+TEST_CASE("a budget that nothing keeps is refused with one that works, which does") {
+  const std::string text = fault({rotor(1 << 20)});
+  CHECK_THAT(text, Catch::Contains("recompute.memory_budget: the plan cannot run: no recomputation "
+                                   "fits 1.000 MiB a device; the smallest budget that was found to "
+                                   "work is "));
+  const Bytes least = std::stoll(text.substr(text.find("to work is ") + 11));
+  CHECK(peak(prepare_text(kGpt, {rotor(least)})) <= least);
+}
+
+TEST_CASE("what rotor does not go with is refused at its key") {
+  CHECK_THAT(
+      fault({"recompute=rotor", "parallel.pipeline=4", "schedule=scp", "training.microbatch=1"}),
+      Catch::Contains("schedule.method: scp recomputes a stage at once") ||
+          Catch::Contains("schedule: scp recomputes a stage at once"));
+  CHECK_THAT(fault({"recompute=rotor", "parallel.pipeline=2", "partition=search",
+                    "training.microbatch=1"}),
+             Catch::Contains("search weighs stages by what they recompute"));
+  CHECK_THAT(fault({"recompute=rotor", "parallel={tensor: 2, tensor_overlap: block}"}),
+             Catch::Contains("parallel.tensor_overlap: orders the ops of two halves"));
+  CHECK_THAT(fault({"recompute=rotor", "offload.activations=true"}),
+             Catch::Contains("offload.activations: copies the inputs of recomputed layers"));
+  CHECK_THAT(fault({"recompute={method: full, memory_budget: 1 GiB}"}),
+             Catch::Contains("recompute.memory_budget: is for recompute rotor, not for full"));
+  CHECK_THAT(fault({"recompute={method: rotor, sequences: [\"Fe0 L B0\"]}", "parallel.pipeline=2",
+                    "training.microbatch=1"}),
+             Catch::Contains("recompute.sequences: has 1 sequences, and the pipeline 2 stages"));
+  CHECK_THAT(fault({"recompute={method: rotor, sequences: [\"Fe0 B0\"]}"}),
+             Catch::Contains("expected an L between forwards and backwards"));
+}
+
+TEST_CASE("splits and recomputation together are no slower than either alone") {
+  const Sets ranks = {"cluster=pcie-8x-a100", "training.global_batch=8", "training.microbatch=8"};
+  const auto with = [&](const Sets& more) {
+    Sets sets = ranks;
+    sets.insert(sets.end(), more.begin(), more.end());
+    return prepare_text(kGpt, sets);
+  };
+  const std::string map = "parallel={tensor: 8, tensor_method: map}";
+  const Bytes most = peak(with({map}));
+  const Bytes budget = most * 7 / 10;
+  const std::string bytes = std::to_string(budget) + " B";
+  const Prepared joint = with({map, rotor(budget)});
+  CHECK(peak(joint) <= budget);
+  CHECK(joint.study.recompute.sequences.size() == 1);
+  const auto fits = [&](const Sets& more) -> Seconds {
+    try {
+      const Prepared other = with(more);
+      return peak(other) <= budget ? step(other) : 1e9;
+    } catch (const PlanError&) {
+      return 1e9;
+    }
+  };
+  const Seconds took = step(joint);
+  CHECK(took <= 1.001 * fits({"parallel={tensor: 8, tensor_method: {name: map, memory_budget: " +
+                              bytes + "}}"}));
+  CHECK(took <= 1.001 * fits({"parallel={tensor: 8}", rotor(budget)}));
+  CHECK(took <= 1.001 * fits({"parallel={tensor: 8, sequence_parallel: true}", rotor(budget)}));
+  const Prepared again = prepare_text(resolved_study_text(joint.study));
+  CHECK(program_digest(compiled_program(again)) == program_digest(compiled_program(joint)));
+}
+
+}  // namespace trainyard

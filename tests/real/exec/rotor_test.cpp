@@ -1,0 +1,96 @@
+// Recomputation by rotor's sequences trains as one device does that keeps everything.
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/real/exec/as_one_device.h"
+#include "tests/real/layouts.h"
+#include "tests/real/parity.h"
+#include "tests/support/studies.h"
+
+namespace trainyard {
+
+namespace {
+
+const std::string kTraining = "precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}, dropout: ";
+
+std::string study(const std::string& family) {
+  return parity_study(family, kTraining + (family == "llama" ? "0" : "0.1"));
+}
+
+std::string budget(std::int64_t bytes) {
+  return "recompute={method: rotor, memory_budget: " + std::to_string(bytes) + " B}";
+}
+
+/// The smallest budget that was found to work, as the refusal of a smaller one says it.
+std::int64_t least_budget(const std::string& yaml, Sets sets) {
+  sets.push_back(budget(1));
+  try {
+    prepare_text(yaml, sets);
+  } catch (const PlanError& error) {
+    const std::string text = error.what();
+    const std::size_t at = text.find(" works is "), found = text.find(" to work is ");
+    if (found != std::string::npos) return std::stoll(text.substr(found + 12));
+    if (at != std::string::npos) return std::stoll(text.substr(at + 10));
+    throw;
+  }
+  return 1;
+}
+
+void check_rotor(const std::string& yaml, const Sets& layout, const LoopbackRun& one) {
+  Sets sets = layout;
+  sets.push_back(budget(least_budget(yaml, layout)));
+  CAPTURE(sets);
+  const Prepared prepared = prepare_text(yaml, sets);
+  bool again = false;
+  for (const std::string& sequence : prepared.study.recompute.sequences)
+    again = again || sequence.find("CF") != std::string::npos;
+  CHECK(again);
+  check_same(one, run_loopback(yaml, sets, {.steps = 2}), kFp64);
+}
+
+}  // namespace
+
+TEST_CASE("rotor trains as one device does in every family, in the least memory") {
+  const Sets two = {"training.microbatch=2"};
+  for (const std::string family : {"gpt", "bert", "llama", "t5"}) {
+    const LoopbackRun one = run_loopback(study(family), two, {.steps = 2});
+    for (const std::string flash : {"auto", "false"}) {
+      CAPTURE(family);
+      check_rotor(study(family), joined(two, {"training.flash_attention=" + flash}), one);
+    }
+  }
+}
+
+TEST_CASE("rotor trains as one device does beside every feature") {
+  const std::vector<Sets> layouts = {
+      {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
+      {"cluster.ranks=2", "parallel.pipeline=2", "schedule=1f1b"},
+      {"cluster.ranks=2", "parallel.pipeline=2", "schedule=zb-h1"},
+      {"cluster.ranks=2", "parallel.pipeline=2", "schedule=gpipe"},
+      {"cluster.ranks=2", "parallel.data=2", "parallel.zero=2"},
+      {"cluster.ranks=2", "parallel.data=2", "parallel.zero=3"},
+      {"cluster.ranks=4", "parallel.tensor=4", "parallel.tensor_method={name: map, mesh: [2, 2]}"}};
+  for (const std::string family : {"gpt", "llama"}) {
+    const Sets two = {"training.microbatch=2"};
+    const LoopbackRun one = run_loopback(study(family), two, {.steps = 2});
+    for (const Sets& layout : layouts) {
+      CAPTURE(family);
+      check_rotor(study(family), joined(two, layout), one);
+    }
+  }
+}
+
+TEST_CASE("rotor trains images as one device does") {
+  const std::vector<std::string> models = {
+      "{family: vit, layers: 2, hidden: 32, heads: 4, image_size: 12, patch_size: 4, classes: 8}",
+      "{family: resnet, depth: 18, image_size: 32, classes: 8}"};
+  for (const std::string& model : models) {
+    CAPTURE(model);
+    const std::string yaml = study_of(model, 8, 4);
+    check_rotor(yaml, {}, run_loopback(yaml, {}, {.steps = 2}));
+  }
+}
+
+}  // namespace trainyard
