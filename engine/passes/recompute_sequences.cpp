@@ -37,6 +37,7 @@ class SequenceRunner {
       }
       run_stage(stage, sequence);
     }
+    if (!all_ops_) drop_unread();
     insert_clones();
     return std::nullopt;
   }
@@ -150,6 +151,32 @@ class SequenceRunner {
       write = fresh;
     }
     return copy;
+  }
+
+  /// What a group hands on may be for the loss alone, or for a group that does not run again.
+  void drop_unread() {
+    Indexed<TensorId, bool> read(training_.graph.tensors.size(), false);
+    const auto note = [&](const Instruction& op) {
+      for (const TensorId id : op.reads) read[id] = true;
+      for (const TensorId write : op.writes) {
+        const TensorId alias = training_.graph.tensors[write].alias;
+        if (alias != kNoIndex) read[alias] = true;
+      }
+    };
+    for (std::size_t i = clones_.size(); i-- > 0;) {
+      if (i < training_.backward.size()) note(training_.backward[i]);
+      std::vector<Instruction> kept;
+      for (std::size_t k = clones_[i].size(); k-- > 0;) {
+        Instruction& clone = clones_[i][k];
+        if (std::none_of(clone.writes.begin(), clone.writes.end(),
+                         [&](TensorId write) { return read[write]; }))
+          continue;
+        note(clone);
+        kept.push_back(std::move(clone));
+      }
+      std::reverse(kept.begin(), kept.end());
+      clones_[i] = std::move(kept);
+    }
   }
 
   void insert_clones() {
