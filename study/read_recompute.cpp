@@ -161,13 +161,6 @@ void check_rotor(const Study& study) {
     if (wrong) fail_at(study, is_said(study, of) ? of : key, why);
   };
   const ScheduleConfig& schedule = study.schedule;
-  // Families that are trained so (tests/real/exec/rotor_test.cpp).
-  const Family family = study.model.family;
-  refuse(family != Family::kGpt && family != Family::kBert && family != Family::kLlama &&
-             family != Family::kT5 && family != Family::kVit && family != Family::kResnet,
-         key,
-         "rotor is for gpt, bert, llama, t5, vit and resnet in this version, not for " +
-             std::string(to_string(family)) + "; write full");
   const ScheduleName* const named = find_schedule(schedule.method);
   refuse(named != nullptr && named->says_recompute, "schedule",
          schedule.method +

@@ -82,13 +82,40 @@ TEST_CASE("rotor trains as one device does beside every feature") {
   }
 }
 
-TEST_CASE("rotor trains images as one device does") {
+TEST_CASE("rotor trains images and other models as one device does") {
   const std::vector<std::string> models = {
       "{family: vit, layers: 2, hidden: 32, heads: 4, image_size: 12, patch_size: 4, classes: 8}",
-      "{family: resnet, depth: 18, image_size: 32, classes: 8}"};
+      "{family: resnet, depth: 18, image_size: 32, classes: 8}",
+      "{family: vgg, depth: 11, image_size: 32, classes: 5}",
+      "{family: densenet, depth: 121, image_size: 32, classes: 8}",
+      "{family: swin, layers: 8, hidden: 16, heads: 2, image_size: 32, patch_size: 2, "
+      "window_size: 2, classes: 4}",
+      "{family: unet, depth: 2, hidden: 8, image_size: 16, classes: 5}",
+      "{family: mamba2, layers: 2, hidden: 16, head_dim: 8, state_size: 6, chunk_size: 4, "
+      "vocab: 40, seq_len: 8}",
+      "{family: clip, layers: 2, hidden: 16, heads: 4, vocab: 40, seq_len: 6, image_layers: 2, "
+      "image_hidden: 16, image_heads: 4, image_size: 8, patch_size: 4, projection_dim: 8, "
+      "contrast: 4}"};
   for (const std::string& model : models) {
     CAPTURE(model);
     const std::string yaml = study_of(model, 8, 4);
+    check_rotor(yaml, {}, run_loopback(yaml, {}, {.steps = 2}));
+  }
+}
+
+TEST_CASE("rotor trains NCF, whose loss is a mean, in pipelines as one device does") {
+  const std::string yaml =
+      study_of("{family: ncf, layers: 4, hidden: 4, users: 32, items: 20}", 4096, 512);
+  const LoopbackRun one = run_loopback(yaml, {}, {.steps = 2});
+  check_rotor(yaml, pipeline(2, "1f1b"), one);
+  check_rotor(yaml, joined(pipeline(2, "dualpipe-v"), {"parallel.virtual_stages=2"}), one);
+}
+
+TEST_CASE("rotor trains models that PyTorch exported as one device does") {
+  for (const std::string name : {"vit", "swin"}) {
+    const std::string yaml = study_of(
+        "{onnx: " TRAINYARD_SOURCE_DIR "/tests/golden/onnx/" + name + "-dynamo.onnx}", 8, 4);
+    CAPTURE(name);
     check_rotor(yaml, {}, run_loopback(yaml, {}, {.steps = 2}));
   }
 }
