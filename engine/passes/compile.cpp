@@ -22,9 +22,8 @@
 #include "engine/passes/pass.h"
 #include "engine/passes/pass_inputs.h"
 #include "engine/passes/pass_watch.h"
-#include "engine/passes/plan_given.h"
 #include "engine/passes/plan_mesh.h"
-#include "engine/passes/plan_method.h"
+#include "engine/passes/plan_splits.h"
 #include "engine/passes/post_validation.h"
 #include "engine/passes/recompute.h"
 #include "engine/passes/recompute_regions.h"
@@ -48,24 +47,6 @@ bool always(const PassSource&) { return true; }
 bool packs_documents(const PassSource& of) { return of.plan.documents.on(); }
 bool overlaps_tensor(const PassSource& of) { return of.plan.parallel.tensor_overlap != "none"; }
 int num_stages(const PassSource& of) { return static_cast<int>(of.forms.size()); }
-
-/// What is given goes over the method's sharding; what nothing could be moved to is its matter.
-std::variant<PlannedGraph, Infeasible> plan_by_method(Graph graph, const MethodPlan& plan,
-                                                      const std::vector<GivenSharding>& given) {
-  auto base = plan_method(std::move(graph), plan);
-  if (given.empty() || std::holds_alternative<Infeasible>(base)) return base;
-  return plan_given(std::get<PlannedGraph>(std::move(base)), given);
-}
-
-std::variant<PlannedGraph, Infeasible> plan_by_option(Graph graph, const MethodPlan& plan,
-                                                      const CompileOptions& options) {
-  PlannedGraph planned{std::move(graph), {}};
-  const MethodAxes axes = axes_of(plan);
-  planned.sharding.mesh = axes.mesh;
-  planned.sharding.late = set_of(axes.data);
-  options.plan_sharding(planned.graph, planned.sharding);
-  return planned;
-}
 
 // The whole compilation: three tables of passes, and make(), which walks them.
 
