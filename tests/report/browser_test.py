@@ -8,10 +8,9 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 
-from devtools import Browser, find_chromium
-from page_checks import EVIL, STUDY, check, failures, milliseconds, table, test_widths
+from devtools import Browser
+from page_checks import EVIL, STUDY, check, milliseconds, run, table, test_widths
 
 # Transfers are host-staged: a copy there, a message, a copy back.
 BY_HOST = """
@@ -264,88 +263,79 @@ def test_layer(browser, out):
     check("a cell per dim", browser.evaluate(cells) == [row["spec"][:row["spec"].index("]")].count(",") + 1 for row in rows])
 
 
-def main():
-    chromium = find_chromium()
-    if chromium is None:
-        print("skipped: no Chromium is installed (apt-get install chromium)")
-        return 77
-    trainyard = os.path.abspath(sys.argv[1])
-    keep = sys.argv[3] if len(sys.argv) > 3 and sys.argv[2] == "--keep" else None
-    with tempfile.TemporaryDirectory() as folder:
-        out = simulate(trainyard, folder)
-        page = os.path.join(out, "report.html")
-        for width, height, dark in ((1280, 900, False), (1280, 900, True), (390, 844, False)):
-            with Browser(chromium, width, height, dark) as browser:
-                browser.open(page)
-                test_figures(browser, out)
-                check("no transfers where no buffer is", browser.evaluate("document.getElementById('transfers').hidden"))
-                test_widths(browser, out, width)
-                test_layer(browser, out)
-                if not dark:
-                    test_keyboard(browser)
-                    test_critical_path(browser, out)
-                    test_idle_slots(browser)
-                if width > 600 and not dark:
-                    test_pointer(browser)
-                if keep:
-                    browser.evaluate("window.scrollTo(0, 0)")
-                    browser.screenshot(os.path.join(keep, f"report-{width}{'-dark' if dark else ''}.png"))
-                check(f"no errors, no requests at {width} pixels", not browser.problems(), browser.problems())
-        by_host = simulate(trainyard, folder, "by_host.yaml", BY_HOST)
-        with Browser(chromium, 1280, 900) as browser:
-            browser.open(os.path.join(by_host, "report.html"))
-            test_idle_by_host(browser)
-        late_norm = simulate(trainyard, folder, "late_norm.yaml", LATE_NORM)
-        with Browser(chromium, 1280, 900) as browser:
-            browser.open(os.path.join(late_norm, "report.html"))
-            test_late_norm(browser)
-        unlike = simulate(trainyard, folder, "unlike.yaml", UNLIKE)
-        with Browser(chromium, 1280, 900) as browser:
-            browser.open(os.path.join(unlike, "report.html"))
-            test_unlike(browser)
-        pairs = simulate(trainyard, folder, "pairs.yaml", PAIRS)
-        for width, height in ((1280, 900), (390, 844)):
-            with Browser(chromium, width, height) as browser:
-                browser.open(os.path.join(pairs, "report.html"))
-                test_pairs(browser, pairs)
-                test_widths(browser, pairs, width)
-                if keep:
-                    browser.screenshot(os.path.join(keep, f"pairs-{width}.png"))
-                check(f"no errors on the page of pairs at {width} pixels", not browser.problems(), browser.problems())
-        # The study's text, its file name and what it calls things, all hostile.
-        with open(os.path.join(out, "study.resolved.yaml"), "a") as file:
-            file.write(f"# {EVIL}\n")
-        with open(os.path.join(out, "summary.json")) as file:
-            summary = json.load(file)
-        summary["study"] = EVIL.replace("/", "")
-        summary["warnings"] = [EVIL]
-        summary["links"] = [{"name": EVIL, "bytes": 10, "busy_fraction": 0.5, "shared_s": 0.1}]
-        summary["pipeline_transfers"] = {
-            "boundaries": [{"from": n, "to": n + 1, "direct": 3, "by_host": 5 if n == 14 else 0,
-                            "reason": EVIL if n == 14 else ""} for n in range(15)],
-            "buffers": [{"rank": 1, "use": "receive", "bytes": 6 << 20, "slots": 3, "slot_bytes": 2 << 20, "used": 2}]}
-        summary["layer_sharding"]["tensors"][0] |= {"tensor": EVIL, "spec": EVIL, "why": EVIL}
-        summary["layer_sharding"]["mesh"][0]["axis"] = summary["layer_sharding"]["groups"][0]["link"] = EVIL
-        with open(os.path.join(out, "summary.json"), "w") as file:
-            json.dump(summary, file)
-        done = subprocess.run([trainyard, "report", out], capture_output=True, text=True)
-        check("report", done.returncode == 0, done.stderr)
-        with Browser(chromium, 1280, 900) as browser:
+def test(chromium, trainyard, folder, keep):
+    out = simulate(trainyard, folder)
+    page = os.path.join(out, "report.html")
+    for width, height, dark in ((1280, 900, False), (1280, 900, True), (390, 844, False)):
+        with Browser(chromium, width, height, dark) as browser:
             browser.open(page)
-            check("hostile text stays text", browser.text("title") == EVIL.replace("/", ""), browser.text("title"))
-            check("a hostile warning stays text", browser.text("warning-list") == EVIL)
-            check("a hostile link's name stays text", EVIL in browser.text("links-table"))
-            check("a hostile reason stays text, and comes first",
-                  table(browser, "#transfers-table")[0] == ["14 to 15", "3", "5", EVIL],
-                  table(browser, "#transfers-table")[:1])
-            check("all transfers are counted", "50 tensors" in browser.text("transfers-lead"), browser.text("transfers-lead"))
-            check("a hostile tensor's name stays text", EVIL in browser.text("layer-table"))
-            check("buffers are shown", "rank 1, receives" in browser.text("transfers-table"))
-            check("no element was made of it", browser.evaluate("document.querySelectorAll('img').length") == 0)
-            check("no errors beside hostile text", not browser.problems(), browser.problems())
-    print(f"{len(failures)} failures" if failures else "the page is drawn, told and operated as it should be")
-    return 1 if failures else 0
+            test_figures(browser, out)
+            check("no transfers where no buffer is", browser.evaluate("document.getElementById('transfers').hidden"))
+            test_widths(browser, width)
+            test_layer(browser, out)
+            if not dark:
+                test_keyboard(browser)
+                test_critical_path(browser, out)
+                test_idle_slots(browser)
+            if width > 600 and not dark:
+                test_pointer(browser)
+            if keep:
+                browser.evaluate("window.scrollTo(0, 0)")
+                browser.screenshot(os.path.join(keep, f"report-{width}{'-dark' if dark else ''}.png"))
+            check(f"no errors, no requests at {width} pixels", not browser.problems(), browser.problems())
+    by_host = simulate(trainyard, folder, "by_host.yaml", BY_HOST)
+    with Browser(chromium, 1280, 900) as browser:
+        browser.open(os.path.join(by_host, "report.html"))
+        test_idle_by_host(browser)
+    late_norm = simulate(trainyard, folder, "late_norm.yaml", LATE_NORM)
+    with Browser(chromium, 1280, 900) as browser:
+        browser.open(os.path.join(late_norm, "report.html"))
+        test_late_norm(browser)
+    unlike = simulate(trainyard, folder, "unlike.yaml", UNLIKE)
+    with Browser(chromium, 1280, 900) as browser:
+        browser.open(os.path.join(unlike, "report.html"))
+        test_unlike(browser)
+    pairs = simulate(trainyard, folder, "pairs.yaml", PAIRS)
+    for width, height in ((1280, 900), (390, 844)):
+        with Browser(chromium, width, height) as browser:
+            browser.open(os.path.join(pairs, "report.html"))
+            test_pairs(browser, pairs)
+            test_widths(browser, width)
+            if keep:
+                browser.screenshot(os.path.join(keep, f"pairs-{width}.png"))
+            check(f"no errors on the page of pairs at {width} pixels", not browser.problems(), browser.problems())
+    # The study's text, its file name and what it calls things, all hostile.
+    with open(os.path.join(out, "study.resolved.yaml"), "a") as file:
+        file.write(f"# {EVIL}\n")
+    with open(os.path.join(out, "summary.json")) as file:
+        summary = json.load(file)
+    summary["study"] = EVIL.replace("/", "")
+    summary["warnings"] = [EVIL]
+    summary["links"] = [{"name": EVIL, "bytes": 10, "busy_fraction": 0.5, "shared_s": 0.1}]
+    summary["pipeline_transfers"] = {
+        "boundaries": [{"from": n, "to": n + 1, "direct": 3, "by_host": 5 if n == 14 else 0,
+                        "reason": EVIL if n == 14 else ""} for n in range(15)],
+        "buffers": [{"rank": 1, "use": "receive", "bytes": 6 << 20, "slots": 3, "slot_bytes": 2 << 20, "used": 2}]}
+    summary["layer_sharding"]["tensors"][0] |= {"tensor": EVIL, "spec": EVIL, "why": EVIL}
+    summary["layer_sharding"]["mesh"][0]["axis"] = summary["layer_sharding"]["groups"][0]["link"] = EVIL
+    with open(os.path.join(out, "summary.json"), "w") as file:
+        json.dump(summary, file)
+    done = subprocess.run([trainyard, "report", out], capture_output=True, text=True)
+    check("report", done.returncode == 0, done.stderr)
+    with Browser(chromium, 1280, 900) as browser:
+        browser.open(page)
+        check("hostile text stays text", browser.text("title") == EVIL.replace("/", ""), browser.text("title"))
+        check("a hostile warning stays text", browser.text("warning-list") == EVIL)
+        check("a hostile link's name stays text", EVIL in browser.text("links-table"))
+        check("a hostile reason stays text, and comes first",
+              table(browser, "#transfers-table")[0] == ["14 to 15", "3", "5", EVIL],
+              table(browser, "#transfers-table")[:1])
+        check("all transfers are counted", "50 tensors" in browser.text("transfers-lead"), browser.text("transfers-lead"))
+        check("a hostile tensor's name stays text", EVIL in browser.text("layer-table"))
+        check("buffers are shown", "rank 1, receives" in browser.text("transfers-table"))
+        check("no element was made of it", browser.evaluate("document.querySelectorAll('img').length") == 0)
+        check("no errors beside hostile text", not browser.problems(), browser.problems())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(test, "the page is drawn, told and operated as it should be"))

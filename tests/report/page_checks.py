@@ -1,6 +1,10 @@
-"""What tests of pages in headless Chromium share: studies, checks that go on, and what a page shows."""
+"""What tests of pages in headless Chromium share: a study, checks that go on, what a page shows, and how they run."""
+import os
 import re
 import sys
+import tempfile
+
+from devtools import find_chromium
 
 # Two replicas of two pipeline stages, tensor parallel 2. Device 5 is slow: its pipeline holds up the other.
 STUDY = """
@@ -30,6 +34,19 @@ def table(browser, selector):
     return browser.evaluate(f"[...document.querySelectorAll('{selector} tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))")
 
 
-def test_widths(browser, out, width):
+def test_widths(browser, width):
     wide = browser.evaluate("document.documentElement.scrollWidth")
     check(f"nothing is wider than {width} pixels", wide <= width, wide)
+
+
+def run(test, passed):
+    """test(chromium, trainyard, folder, keep) by the words of the command line; `passed`: what is then said."""
+    chromium = find_chromium()
+    if chromium is None:
+        print("skipped: no Chromium is installed (apt-get install chromium)")
+        return 77
+    keep = sys.argv[3] if len(sys.argv) > 3 and sys.argv[2] == "--keep" else None
+    with tempfile.TemporaryDirectory() as folder:
+        test(chromium, os.path.abspath(sys.argv[1]), folder, keep)
+    print(f"{len(failures)} failures" if failures else passed)
+    return 1 if failures else 0

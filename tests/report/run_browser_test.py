@@ -10,9 +10,9 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 
-from devtools import Browser, find_chromium
+from devtools import Browser
+from page_checks import check, run, test_widths
 
 STUDY = """model: {family: gpt, layers: 4, hidden: 64, heads: 4, vocab: 64, seq_len: 32}
 cluster: {preset: local, ranks: 4}
@@ -20,15 +20,6 @@ parallel: {tensor: 2, pipeline: 2}
 training: {global_batch: 4, microbatch: 1, precision: fp32, dropout: 0}
 """
 OP_NS, GAP_NS, STEP_NS = 40000, 10000, 50000000
-
-failures = []
-
-
-def check(name, holds, *values):
-    if not holds:
-        failures.append(name)
-        print(f"FAILED: {name}", *values, file=sys.stderr)
-
 
 def instructions(program):
     """How many ops each list of program.txt issues in a step."""
@@ -100,33 +91,23 @@ def test_timelines(browser):
     check("ops of the simulated side have words", "rank 0, simulated" in browser.text("timeline-detail"), browser.text("timeline-detail"))
 
 
-def main():
-    chromium = find_chromium()
-    if chromium is None:
-        print("skipped: no Chromium is installed (apt-get install chromium)")
-        return 77
-    trainyard = os.path.abspath(sys.argv[1])
-    keep = sys.argv[3] if len(sys.argv) > 3 and sys.argv[2] == "--keep" else None
-    with tempfile.TemporaryDirectory() as folder:
-        run, out = write_run(trainyard, folder), os.path.join(folder, "out")
-        done = subprocess.run([trainyard, "validate", "--run", run, "--out", out], capture_output=True, text=True)
-        check("validate --run --out", done.returncode == 0, done.stderr)
-        with open(os.path.join(out, "summary.json")) as file:
-            summary = json.load(file)
-        for width, height, dark in ((1280, 900, False), (1280, 900, True), (390, 844, False)):
-            with Browser(chromium, width, height, dark) as browser:
-                browser.open(os.path.join(out, "report.html"))
-                test_page(browser, summary)
-                if keep:
-                    browser.screenshot(os.path.join(keep, f"run-{width}{'-dark' if dark else ''}.png"))
-                if not dark:
-                    test_timelines(browser)
-                wide = browser.evaluate("document.documentElement.scrollWidth")
-                check(f"nothing is wider than {width} pixels", wide <= width, wide)
-                check(f"no errors, no requests at {width} pixels", not browser.problems(), browser.problems())
-    print(f"{len(failures)} failures" if failures else "the page is drawn and operated as it should be")
-    return 1 if failures else 0
+def test(chromium, trainyard, folder, keep):
+    measured, out = write_run(trainyard, folder), os.path.join(folder, "out")
+    done = subprocess.run([trainyard, "validate", "--run", measured, "--out", out], capture_output=True, text=True)
+    check("validate --run --out", done.returncode == 0, done.stderr)
+    with open(os.path.join(out, "summary.json")) as file:
+        summary = json.load(file)
+    for width, height, dark in ((1280, 900, False), (1280, 900, True), (390, 844, False)):
+        with Browser(chromium, width, height, dark) as browser:
+            browser.open(os.path.join(out, "report.html"))
+            test_page(browser, summary)
+            if keep:
+                browser.screenshot(os.path.join(keep, f"run-{width}{'-dark' if dark else ''}.png"))
+            if not dark:
+                test_timelines(browser)
+            test_widths(browser, width)
+            check(f"no errors, no requests at {width} pixels", not browser.problems(), browser.problems())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(test, "the page is drawn and operated as it should be"))

@@ -6,10 +6,9 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 
-from devtools import Browser, find_chromium
-from page_checks import EVIL, STUDY, check, failures, test_widths
+from devtools import Browser
+from page_checks import EVIL, STUDY, check, run, test_widths
 
 SWEEP = """sweep:
   parallel.tensor: [1, 2, 3, 4]
@@ -47,7 +46,7 @@ def test_sweep_page(browser, out, width):
     cells = browser.evaluate("document.querySelectorAll('#heat-table tbody td').length")
     check("a cell per pair of values", cells == 4 * 3, cells)
     check("hostile values stay text", browser.evaluate("document.querySelectorAll('img').length") == 0)
-    test_widths(browser, out, width)
+    test_widths(browser, width)
     # By keyboard: the front, a value's button, a column's heading.
     browser.key("Tab")
     browser.evaluate("document.getElementById('front-canvas').focus()")
@@ -64,24 +63,15 @@ def test_sweep_page(browser, out, width):
     check(f"no errors, no requests at {width} pixels", not browser.problems(), browser.problems())
 
 
-def main():
-    chromium = find_chromium()
-    if chromium is None:
-        print("skipped: no Chromium is installed (apt-get install chromium)")
-        return 77
-    trainyard = os.path.abspath(sys.argv[1])
-    keep = sys.argv[3] if len(sys.argv) > 3 and sys.argv[2] == "--keep" else None
-    with tempfile.TemporaryDirectory() as folder:
-        plans = sweep(trainyard, folder)
-        for width, height, dark in ((1280, 900, False), (390, 844, True)):
-            with Browser(chromium, width, height, dark) as browser:
-                browser.open(os.path.join(plans, "report.html"))
-                if keep:
-                    browser.screenshot(os.path.join(keep, f"sweep-{width}{'-dark' if dark else ''}.png"))
-                test_sweep_page(browser, plans, width)
-    print(f"{len(failures)} failures" if failures else "the page of a sweep is drawn, told and operated as it should be")
-    return 1 if failures else 0
+def test(chromium, trainyard, folder, keep):
+    plans = sweep(trainyard, folder)
+    for width, height, dark in ((1280, 900, False), (390, 844, True)):
+        with Browser(chromium, width, height, dark) as browser:
+            browser.open(os.path.join(plans, "report.html"))
+            if keep:
+                browser.screenshot(os.path.join(keep, f"sweep-{width}{'-dark' if dark else ''}.png"))
+            test_sweep_page(browser, plans, width)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(test, "the page of a sweep is drawn, told and operated as it should be"))

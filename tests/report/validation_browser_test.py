@@ -8,11 +8,10 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 
-from devtools import Browser, find_chromium
+from devtools import Browser
+from page_checks import EVIL, check, run, test_widths
 
-EVIL = "</script><img src=x onerror=document.title='broken'>"
 # Two sources, one of them with six cases; one case is suspect, one cannot be expressed, one has memory.
 CASE = """- id: "{name}"
   source: "{source} row {row}"
@@ -23,15 +22,6 @@ CASE = """- id: "{name}"
   training: {{global_batch: 64, microbatch: {microbatch}, precision: fp16}}
   measured: {measured}
 """
-
-failures = []
-
-
-def check(name, holds, *values):
-    if not holds:
-        failures.append(name)
-        print(f"FAILED: {name}", *values, file=sys.stderr)
-
 
 def write_cases(path):
     plain = {"source": "paper", "tensor": 1, "data": 8, "expert": 1, "microbatch": 1}
@@ -94,40 +84,30 @@ def test_pointer(browser):
     check("hovering shows a tooltip", browser.evaluate("!document.getElementById('tooltip').hidden"))
 
 
-def main():
-    chromium = find_chromium()
-    if chromium is None:
-        print("skipped: no Chromium is installed (apt-get install chromium)")
-        return 77
-    trainyard = os.path.abspath(sys.argv[1])
-    keep = sys.argv[3] if len(sys.argv) > 3 and sys.argv[2] == "--keep" else None
-    with tempfile.TemporaryDirectory() as folder:
-        cases, out = os.path.join(folder, "cases.yaml"), os.path.join(folder, "out")
-        write_cases(cases)
-        done = subprocess.run([trainyard, "validate", cases, "--out", out], capture_output=True, text=True)
-        check("validate --out", done.returncode == 0, done.stderr)
-        with open(os.path.join(out, "summary.json")) as file:
-            summary = json.load(file)
-        for width, height, dark in ((1280, 900, False), (1280, 900, True), (390, 844, False)):
-            with Browser(chromium, width, height, dark) as browser:
-                browser.open(os.path.join(out, "report.html"))
-                test_figures(browser, summary)
-                if not dark:
-                    test_keyboard(browser)
-                if width > 600 and not dark:
-                    test_pointer(browser)
-                browser.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-                wide = browser.evaluate("document.documentElement.scrollWidth")
-                check(f"nothing is wider than {width} pixels", wide <= width, wide)
-                check("hostile text stays text", EVIL in browser.text("worst-table"), browser.text("worst-table"))
-                check("no element was made of it", browser.evaluate("document.querySelectorAll('img').length") == 0)
-                if keep:
-                    browser.evaluate("window.scrollTo(0, 0)")
-                    browser.screenshot(os.path.join(keep, f"validation-{width}{'-dark' if dark else ''}.png"))
-                check(f"no errors, no requests at {width} pixels", not browser.problems(), browser.problems())
-    print(f"{len(failures)} failures" if failures else "the page is drawn and operated as it should be")
-    return 1 if failures else 0
+def test(chromium, trainyard, folder, keep):
+    cases, out = os.path.join(folder, "cases.yaml"), os.path.join(folder, "out")
+    write_cases(cases)
+    done = subprocess.run([trainyard, "validate", cases, "--out", out], capture_output=True, text=True)
+    check("validate --out", done.returncode == 0, done.stderr)
+    with open(os.path.join(out, "summary.json")) as file:
+        summary = json.load(file)
+    for width, height, dark in ((1280, 900, False), (1280, 900, True), (390, 844, False)):
+        with Browser(chromium, width, height, dark) as browser:
+            browser.open(os.path.join(out, "report.html"))
+            test_figures(browser, summary)
+            if not dark:
+                test_keyboard(browser)
+            if width > 600 and not dark:
+                test_pointer(browser)
+            browser.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+            test_widths(browser, width)
+            check("hostile text stays text", EVIL in browser.text("worst-table"), browser.text("worst-table"))
+            check("no element was made of it", browser.evaluate("document.querySelectorAll('img').length") == 0)
+            if keep:
+                browser.evaluate("window.scrollTo(0, 0)")
+                browser.screenshot(os.path.join(keep, f"validation-{width}{'-dark' if dark else ''}.png"))
+            check(f"no errors, no requests at {width} pixels", not browser.problems(), browser.problems())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(test, "the page is drawn and operated as it should be"))
