@@ -43,6 +43,20 @@ std::vector<std::string> sets_of(const Layout& layout) {
           "schedule=" + layout.schedule};
 }
 
+const std::vector<Sets>& around_four_ranks() {
+  static const std::vector<Sets> all = {
+      {"cluster.ranks=8", "parallel.data=2", "parallel.zero=1"},
+      {"cluster.ranks=8", "parallel.data=2", "parallel.zero={stage: 1, by: parameter}"},
+      {"cluster.ranks=8", "parallel.data=2", "parallel.zero=2"},
+      {"cluster.ranks=8", "parallel.data=2", "parallel.zero=3"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=1f1b", "recompute=group"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule={method: zb-h1, post_validation: true}"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "parallel.virtual_stages=2",
+       "schedule=interleaved"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=dualpipe-v"}};
+  return all;
+}
+
 std::vector<Layout> all_layouts() {
   std::vector<Layout> out;
   for (const int data : {1, 2, 4, 8})

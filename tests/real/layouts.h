@@ -25,6 +25,10 @@ extern const std::string kAtpSharding;
 using Sets = std::vector<std::string>;
 Sets joined(Sets a, const Sets& b);
 
+/// Two groups of four ranks that share tensors: ZeRO of every stage, and schedules of two pipeline
+/// ranks.
+const std::vector<Sets>& around_four_ranks();
+
 /// All layouts on at most 8 ranks that can run, in a fixed order.
 std::vector<Layout> all_layouts();
 

@@ -53,23 +53,14 @@ TEST_CASE("8 ranks of method atp train as one device does") {
 }
 
 TEST_CASE("method atp trains as one device does beside every feature") {
-  const std::vector<Sets> features = {
-      {"recompute=full"},
-      {"recompute=selective"},
-      {"recompute={method: selective, modules: [core-attn, layernorm]}"},
-      {"recompute=full", "offload={activations: true, horizon: 1}"},
-      {"training.microbatch=2", "parallel.tensor_overlap=block"},
-      {"training.microbatch=2", "parallel.tensor_overlap=across-blocks"},
-      {"training.microbatch=[2, 1, 1, 3, 1]"},
-      {"cluster.ranks=8", "parallel.data=2", "parallel.zero=1"},
-      {"cluster.ranks=8", "parallel.data=2", "parallel.zero={stage: 1, by: parameter}"},
-      {"cluster.ranks=8", "parallel.data=2", "parallel.zero=2"},
-      {"cluster.ranks=8", "parallel.data=2", "parallel.zero=3"},
-      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=1f1b", "recompute=group"},
-      {"cluster.ranks=8", "parallel.pipeline=2", "schedule={method: zb-h1, post_validation: true}"},
-      {"cluster.ranks=8", "parallel.pipeline=2", "parallel.virtual_stages=2",
-       "schedule=interleaved"},
-      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=dualpipe-v"}};
+  std::vector<Sets> features = {{"recompute=full"},
+                                {"recompute=selective"},
+                                {"recompute={method: selective, modules: [core-attn, layernorm]}"},
+                                {"recompute=full", "offload={activations: true, horizon: 1}"},
+                                {"training.microbatch=2", "parallel.tensor_overlap=block"},
+                                {"training.microbatch=2", "parallel.tensor_overlap=across-blocks"},
+                                {"training.microbatch=[2, 1, 1, 3, 1]"}};
+  features.insert(features.end(), around_four_ranks().begin(), around_four_ranks().end());
   for (const std::string family : {"gpt", "llama"}) {
     const LoopbackRun one = run_loopback(study(family), {}, {.steps = 2});
     for (const Sets& feature : features) {
