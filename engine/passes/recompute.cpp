@@ -39,7 +39,7 @@ class Recomputer {
       for (std::size_t i : regions[r].kept) region_of(training_.forward[i]) = number;
     }
     for (const RecomputeRegion& region : regions) recompute_region(region.ops, rule);
-    insert_clones();
+    insert_before(training_.backward, std::move(clones_));
   }
 
  private:
@@ -141,15 +141,6 @@ class Recomputer {
         tensor(new_id).alias_offset = 0;
       }
     }
-  }
-
-  void insert_clones() {
-    std::vector<Instruction> merged;
-    for (std::size_t i = 0; i <= training_.backward.size(); ++i) {
-      for (Instruction& clone : clones_[i]) merged.push_back(std::move(clone));
-      if (i < training_.backward.size()) merged.push_back(std::move(training_.backward[i]));
-    }
-    training_.backward = std::move(merged);
   }
 
   TrainingGraph& training_;

@@ -38,7 +38,7 @@ class SequenceRunner {
       run_stage(stage, sequence);
     }
     if (!all_ops_) drop_unread();
-    insert_clones();
+    insert_before(training_.backward, std::move(clones_));
     return std::nullopt;
   }
 
@@ -177,15 +177,6 @@ class SequenceRunner {
       std::reverse(kept.begin(), kept.end());
       clones_[i] = std::move(kept);
     }
-  }
-
-  void insert_clones() {
-    std::vector<Instruction> merged;
-    for (std::size_t i = 0; i <= training_.backward.size(); ++i) {
-      for (Instruction& clone : clones_[i]) merged.push_back(std::move(clone));
-      if (i < training_.backward.size()) merged.push_back(std::move(training_.backward[i]));
-    }
-    training_.backward = std::move(merged);
   }
 
   TrainingGraph& training_;

@@ -109,6 +109,15 @@ class TrainingCheck {
 
 }  // namespace
 
+void insert_before(std::vector<Instruction>& list, std::vector<std::vector<Instruction>> fresh) {
+  std::vector<Instruction> merged;
+  for (std::size_t i = 0; i <= list.size(); ++i) {
+    for (Instruction& one : fresh[i]) merged.push_back(std::move(one));
+    if (i < list.size()) merged.push_back(std::move(list[i]));
+  }
+  list = std::move(merged);
+}
+
 std::string find_training_violation(const TrainingGraph& training) {
   return TrainingCheck(training).run();
 }

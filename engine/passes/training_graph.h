@@ -40,6 +40,9 @@ struct TrainingGraph {
   int num_stages = 1;
 };
 
+/// Puts `fresh`[i] in front of instruction i of `list`, and its last behind them all.
+void insert_before(std::vector<Instruction>& list, std::vector<std::vector<Instruction>> fresh);
+
 /// Why `training` is not well-formed (the instruction and tensor at fault); empty when it is. Looks
 /// at ids, at the order in which tensors are written and read, each written once, and at what the
 /// half of a split backward that others wait for reads.
