@@ -15,6 +15,7 @@
 #include "engine/recompute/rotor.h"
 #include "engine/recompute/rotor_in_flight.h"
 #include "engine/recompute/sized_chain.h"
+#include "engine/schedule/schedule_timing.h"
 #include "study/compile_study.h"
 #include "study/study_origin.h"
 
@@ -38,21 +39,6 @@ std::vector<ChainOp> keeping_all(int groups) {
   for (int g = 0; g < groups; ++g) out.push_back({ChainOp::Kind::kForwardSaving, g});
   out.push_back({ChainOp::Kind::kLoss, groups});
   for (int g = groups; g-- > 0;) out.push_back({ChainOp::Kind::kBackward, g});
-  return out;
-}
-
-/// [stage]: microbatches that are at the most between their forward and their backward.
-Numbered<int> in_flight(const PipelineSchedule& schedule) {
-  Numbered<int> out(schedule.num_stages, 1), now(schedule.num_stages, 0);
-  for (const auto& actions : schedule.actions) {
-    for (const Action& action : actions) {
-      int& of = now[action.stage];
-      if (action.phase == ActionPhase::kForward)
-        out[action.stage] = std::max(out[action.stage], ++of);
-      if (action.phase == ActionPhase::kBackward || action.phase == ActionPhase::kBackwardWeight)
-        --of;
-    }
-  }
   return out;
 }
 
@@ -160,7 +146,7 @@ class RotorChooser {
   }
 
   void make_ranks() {
-    const Numbered<int> microbatches = in_flight(log_.schedule);
+    const Numbered<int> microbatches = stages_in_flight(log_.schedule);
     for (std::size_t r = 0; r < whole_.size(); ++r) {
       Rank rank;
       const MemoryPeak& peak = whole_[r];

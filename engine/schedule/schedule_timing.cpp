@@ -291,13 +291,33 @@ std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& s
   return time_schedule(schedule, of_stage, 0);
 }
 
+namespace {
+
+/// By how many an action changes the microbatches in flight.
+int change_in_flight(ActionPhase phase) {
+  if (phase == ActionPhase::kForward) return 1;
+  return phase == ActionPhase::kBackward || phase == ActionPhase::kBackwardWeight ? -1 : 0;
+}
+
+}  // namespace
+
 int peak_in_flight(const PipelineSchedule& schedule, int pipeline_rank) {
   int now = 0;
   int peak = 0;
   for (const Action& action : schedule.actions[pipeline_rank]) {
-    if (action.phase == ActionPhase::kForward) peak = std::max(peak, ++now);
-    if (action.phase == ActionPhase::kBackward || action.phase == ActionPhase::kBackwardWeight)
-      --now;
+    now += change_in_flight(action.phase);
+    peak = std::max(peak, now);
+  }
+  return peak;
+}
+
+Numbered<int> stages_in_flight(const PipelineSchedule& schedule) {
+  Numbered<int> peak(schedule.num_stages, 1), now(schedule.num_stages, 0);
+  for (const auto& actions : schedule.actions) {
+    for (const Action& action : actions) {
+      now[action.stage] += change_in_flight(action.phase);
+      peak[action.stage] = std::max(peak[action.stage], now[action.stage]);
+    }
   }
   return peak;
 }

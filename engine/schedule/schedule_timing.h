@@ -55,5 +55,7 @@ std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& s
 
 /// Most microbatches with F done and B (or W) not yet done, at any one time on this pipeline rank.
 int peak_in_flight(const PipelineSchedule& schedule, int pipeline_rank);
+/// [stage]: the same of each stage by itself, at least 1.
+Numbered<int> stages_in_flight(const PipelineSchedule& schedule);
 
 }  // namespace trainyard
