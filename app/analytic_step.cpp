@@ -18,13 +18,19 @@ std::optional<Program> program_of(const Prepared& prepared, const Study& study, 
 
 Trace step_of(const Prepared& prepared, const Study& study, const Program& program,
               bool with_rows) {
+  AnalyticExecutor analytic;
+  return step_of(prepared, study, program, with_rows, analytic);
+}
+
+Trace step_of(const Prepared& prepared, const Study& study, const Program& program, bool with_rows,
+              Executor& executor) {
   SourceLog sources;
   const Costs costs =
       make_costs(program, prepared.hardware, prepared.software, study.cluster, sources);
   RunOptions options;
   options.record_rows = with_rows;
   const std::array<Job, 1> jobs = {Job{&program, 0}};
-  return AnalyticExecutor().run(jobs, costs, options);
+  return executor.run(jobs, costs, options);
 }
 
 std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/prepare.h"
+#include "engine/exec/executor.h"
 #include "engine/exec/trace.h"
 #include "engine/memory/memory.h"
 #include "engine/passes/pass_log.h"
@@ -17,8 +18,10 @@ namespace trainyard {
 /// nullopt: the study has none.
 std::optional<Program> program_of(const Prepared& prepared, const Study& study, PassLog& log);
 
-/// A step with closed forms, whatever the study's fidelity.
+/// A step with closed forms, or by `executor`, whatever the study's fidelity.
 Trace step_of(const Prepared& prepared, const Study& study, const Program& program, bool with_rows);
+Trace step_of(const Prepared& prepared, const Study& study, const Program& program, bool with_rows,
+              Executor& executor);
 
 std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,
                                  const Program& program);

@@ -171,13 +171,7 @@ class SplitChooser {
 
   /// Links shared, whatever the study's fidelity, so that all take the same choice.
   Seconds simulated_step(const Program& program) const {
-    SourceLog sources;
-    const Costs costs =
-        make_costs(program, prepared_.hardware, prepared_.software, study_.cluster, sources);
-    RunOptions options;
-    options.record_rows = false;
-    const std::array<Job, 1> jobs = {Job{&program, 0}};
-    return make_executor("fluid")->run(jobs, costs, options).period;
+    return step_of(prepared_, study_, program, false, *make_executor("fluid")).period;
   }
 
   const SplitTrial* try_choice(const std::string& name, const Choice& choice) {
