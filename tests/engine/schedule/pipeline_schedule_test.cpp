@@ -158,6 +158,7 @@ TEST_CASE("1F1B holds no more activations than stages remain, GPipe holds all") 
   for (int s = 0; s < p; ++s) {
     CAPTURE(p, m, s);
     CHECK(peak_in_flight(one_f_one_b(p, m), s) == std::min(m, p - s));
+    CHECK(stages_in_flight(one_f_one_b(p, m))[s] == std::min(m, p - s));
     CHECK(peak_in_flight(gpipe(p, m), s) == m);
   }
 }
