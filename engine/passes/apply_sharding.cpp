@@ -192,6 +192,9 @@ class ShardingApplier {
   // --- ops ---
 
   void add(const Op& origin, const SplitOp& split) {
+    if (origin.layer != layer_ || origin.sublayer != sublayer_) moved_.clear();
+    layer_ = origin.layer;
+    sublayer_ = origin.sublayer;
     Op op = origin;
     op.attrs.heads = split.heads;
     op.attrs.kv_heads = split.kv_heads;
@@ -258,8 +261,7 @@ class ShardingApplier {
 
   /// `x` as an op wants it.
   TensorId wanted(const Op& reader, TensorId x, SpecId want) {
-    if (!is_parameter(x))
-      return tensor(x).spec == want ? x : move(reader, x, x, want, kNoIndex, false);
+    if (!is_parameter(x)) return tensor(x).spec == want ? x : moved(reader, x, want);
     Parameter& parameter = out_.parameters[tensor(x).parameter];
     if (!can_use(parameter, want)) return x;
     if (parameter.used == want) return x;
@@ -269,7 +271,14 @@ class ShardingApplier {
            "gathered");
       return x;
     }
-    return move(reader, x, x, want, kNoIndex, false);
+    return moved(reader, x, want);
+  }
+
+  /// `x` moved to `want` for `reader`; readers of one layer and sublayer share it.
+  TensorId moved(const Op& reader, TensorId x, SpecId want) {
+    const auto [it, fresh] = moved_.try_emplace({x, want}, kNoIndex);
+    if (fresh) it->second = move(reader, x, x, want, kNoIndex, false);
+    return it->second;
   }
 
   /// Entering a parameter moves nothing: its gradient is reduced once per step. It is used as its
@@ -352,8 +361,11 @@ class ShardingApplier {
   Indexed<TensorId, bool> is_read_;                               // by another op
   Indexed<SpecId, std::vector<std::pair<Shape, Shape>>> shapes_;  // whole, of a rank
   std::unordered_map<PathKey, Path, PathHash> known_paths_;
-  std::map<SpecId, SpecId> wanted_biases_;       // by the spec of the sum
-  std::unordered_map<std::string, int> copies_;  // of a name
+  std::map<SpecId, SpecId> wanted_biases_;                 // by the spec of the sum
+  std::unordered_map<std::string, int> copies_;            // of a name
+  std::map<std::pair<TensorId, SpecId>, TensorId> moved_;  // in the layer and sublayer at hand
+  std::int32_t layer_ = -1;
+  std::int8_t sublayer_ = 0;
   std::optional<Infeasible> problem_;
 };
 

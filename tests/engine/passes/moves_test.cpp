@@ -37,14 +37,23 @@ std::string op_text(const Graph& graph, const AnOp& op, TensorId from, TensorId 
   return text + " over" + names(moved_axes(spec(from), spec(to)));
 }
 
-/// A tensor that is made and stored with one spec and read with another, and what lies between, in
-/// both directions.
-std::pair<std::string, std::string> moves(const std::string& from, const std::string& to) {
+/// The ops that are neither readers nor sums, forward and backward, of a tensor `from` that each of
+/// `readers` wants as `to`. A reader's number says in which sublayer it stands.
+std::pair<std::string, std::string> moves(const std::string& from, const std::string& to,
+                                          const std::vector<int>& readers = {0}) {
   GraphBuilder builder("moved", DType::kFp64);
+  builder.set_layer(0);
   const TensorId w = builder.parameter("w", {8, 8});
   const TensorId x = builder.activation("x", OpKind::kTanh, w);
-  const TensorId y = builder.activation("y", OpKind::kTanh, x);
-  const Graph graph = builder.finish(builder.mse("z", y, builder.input("t", {8, 8}, DType::kFp64)));
+  const TensorId target = builder.input("t", {8, 8}, DType::kFp64);
+  std::vector<TensorId> read;
+  TensorId sum = kNoIndex;
+  for (std::size_t i = 0; i < readers.size(); ++i) {
+    if (i > 0 && readers[i] != readers[i - 1]) builder.next_sublayer();
+    read.push_back(builder.activation("y" + std::to_string(i), OpKind::kTanh, x));
+    sum = i == 0 ? read[0] : builder.add("sum" + std::to_string(i), sum, read[i]);
+  }
+  const Graph graph = builder.finish(builder.mse("z", sum, target));
   Sharding sharding;
   sharding.mesh = kMesh;
   sharding.stored.assign(graph.tensors.size(), kNoIndex);
@@ -52,15 +61,21 @@ std::pair<std::string, std::string> moves(const std::string& from, const std::st
   const SpecId wanted = sharding.specs.add(spec_of_text(to));
   const SpecId whole = sharding.specs.add(replicated_spec(2));
   const SpecId loss = sharding.specs.add(replicated_spec(1));
+  for (const TensorId id : graph.tensors.keys()) sharding.stored[id] = whole;
   const auto split = [&](std::vector<SpecId> operands, SpecId result) {
     sharding.ops.push_back(sharding.splits.add({{}, std::move(operands), {result}, 0, 0}));
   };
-  split({whole}, was);
-  split({wanted}, wanted);
-  split({wanted, whole}, loss);
-  for (const TensorId id : graph.tensors.keys()) sharding.stored[id] = whole;
+  for (const Op& op : graph.ops) {
+    if (op.outputs[0] == x) {
+      split({whole}, was);
+    } else if (op.kind == OpKind::kMse) {
+      split({wanted, whole}, loss);
+    } else {
+      split(std::vector<SpecId>(op.inputs.size(), wanted), wanted);
+      sharding.stored[op.outputs[0]] = wanted;
+    }
+  }
   sharding.stored[x] = was;
-  sharding.stored[y] = wanted;
   sharding.stored[graph.loss] = loss;
   auto applied = apply_sharding(graph, sharding);
   if (const auto* reason = std::get_if<Infeasible>(&applied)) return {reason->reason, ""};
@@ -69,7 +84,9 @@ std::pair<std::string, std::string> moves(const std::string& from, const std::st
   staged.stage.assign(staged.graph.ops.size(), 0);
   staged.from.assign(staged.graph.ops.size(), -1);
   std::pair<std::string, std::string> out;
-  const auto computes = [](OpKind kind) { return kind == OpKind::kTanh || kind == OpKind::kMse; };
+  const auto computes = [](OpKind kind) {
+    return kind == OpKind::kTanh || kind == OpKind::kMse || kind == OpKind::kAdd;
+  };
   const auto add = [](std::string& to_text, const std::string& one) {
     to_text += (to_text.empty() ? "" : ", ") + one;
   };
@@ -78,8 +95,7 @@ std::pair<std::string, std::string> moves(const std::string& from, const std::st
   }
   const TrainingGraph training = differentiate(staged, SoftwareProfile{}, DType::kFp64);
   for (const Instruction& op : training.backward) {
-    if (!computes(op.kind) && op.kind != OpKind::kAdd)
-      add(out.second, op_text(training.graph, op, op.reads[0], op.writes[0]));
+    if (!computes(op.kind)) add(out.second, op_text(training.graph, op, op.reads[0], op.writes[0]));
   }
   return out;
 }
@@ -114,6 +130,16 @@ TEST_CASE("each move has its op, and its backward is that of the dual specs") {
     CHECK(forward == one.forward);
     CHECK(backward == one.backward);
   }
+}
+
+// Gradients of readers that share a move are added before they move back.
+TEST_CASE("readers of one sublayer share a move, others move again") {
+  using Moves = std::pair<std::string, std::string>;
+  CHECK(moves("[R, R]", "[R, R] E(a)", {0, 0, 0}) ==
+        Moves{"enter_tensor over a", "all_reduce over a"});
+  CHECK(moves("[a, R]", "[R, R]", {0, 0}) == Moves{"all_gather 0 over a", "slice 0 over a"});
+  CHECK(moves("[a, R]", "[R, R]", {0, 1, 1}) ==
+        Moves{"all_gather 0 over a, all_gather 0 over a", "slice 0 over a, slice 0 over a"});
 }
 
 TEST_CASE("a move that no executor has is a reason") {
