@@ -31,6 +31,12 @@ std::int64_t ceil_log2(std::int64_t n) {
 
 bool is_power_of_two(std::int64_t n) { return (n & (n - 1)) == 0; }
 
+LinkCurve::Group rates_inside(const LinkCurve& curve, const GroupLayout& group,
+                              std::int64_t ranks) {
+  return ranks == 2 && group.beyond_pairs ? rates_beyond_pairs(curve)
+                                          : rates_of_group(curve, ranks);
+}
+
 const LinkCurve& inside_curve(OpKind kind, const Cluster& cluster) {
   if (cluster.intra.by_kind.empty()) return cluster.intra.collective;
   const auto own = cluster.intra.by_kind.find(std::string(to_string(kind)));
@@ -172,7 +178,7 @@ double CollectivePhases::inside(std::int64_t ranks, std::int64_t crossing) const
   if (sockets && cluster_.host.link > 0) {
     bandwidth = std::min(bandwidth, cluster_.host.link / static_cast<double>(crossing));
   }
-  return seconds_per_byte(curve, rates_of_group(curve, ranks),
+  return seconds_per_byte(curve, rates_inside(curve, group_, ranks),
                           staged_bandwidth(cluster_, bandwidth, staged_edges(ranks)), bytes_);
 }
 

@@ -17,6 +17,9 @@ bool is_power_of_two(std::int64_t n);
 /// Curve of a collective inside a node.
 const LinkCurve& inside_curve(OpKind kind, const Cluster& cluster);
 
+/// Its numbers for `ranks` of the group on a node: two that no bridge joins are no bridged pair.
+LinkCurve::Group rates_inside(const LinkCurve& curve, const GroupLayout& group, std::int64_t ranks);
+
 /// Phases of one collective in one group; startup is left to the caller.
 class CollectivePhases {
  public:

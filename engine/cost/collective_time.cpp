@@ -17,7 +17,7 @@ Seconds startup(OpKind kind, bool in_switch, const GroupLayout& group, const Clu
   Seconds time = 0;
   if (group.ranks > group.nodes) {
     const LinkCurve& curve = in_switch ? *cluster.intra.in_switch : inside_curve(kind, cluster);
-    time = rates_of_group(curve, ranks).startup;
+    time = rates_inside(curve, group, ranks).startup;
   }
   if (group.nodes > 1) time = std::max(time, cluster.inter.collective.startup);
   return time;

@@ -24,6 +24,7 @@ struct GroupLayout {
   double fabric_spread = 0;
   std::int32_t routes =
       -1;  // index into Folds::routes: what the links on its ways take; -1: not asked
+  bool beyond_pairs = false;  // of NVLink bridges: ranks on a node are of several
   friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
   friend auto operator<=>(const GroupLayout&, const GroupLayout&) = default;
 };

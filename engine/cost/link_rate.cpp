@@ -27,6 +27,8 @@ LinkCurve::Group rates_of_group(const LinkCurve& curve, std::int64_t ranks) {
   return {curve.startup, own ? efficiency->second : curve.efficiency, curve.efficiency_beyond};
 }
 
+LinkCurve::Group rates_beyond_pairs(const LinkCurve& curve) { return rates_of_group(curve, 3); }
+
 double mean_efficiency(const LinkCurve::Group& rates, Bytes message) {
   if (rates.efficiency_beyond.empty() || message <= rates.efficiency_beyond.begin()->first)
     return rates.efficiency;

@@ -12,6 +12,10 @@ namespace trainyard {
 /// The numbers of `curve` that hold for a group of `ranks` inside one node.
 LinkCurve::Group rates_of_group(const LinkCurve& curve, std::int64_t ranks);
 
+/// The numbers of `curve` that hold where a ring goes on to another bridged pair: those of the
+/// smallest group that has to.
+LinkCurve::Group rates_beyond_pairs(const LinkCurve& curve);
+
 /// Mean efficiency over the bytes of a message: size / (sum of the parts over their efficiencies).
 double mean_efficiency(const LinkCurve::Group& rates, Bytes message);
 

@@ -8,13 +8,34 @@
 
 namespace trainyard {
 
+namespace {
+
+bool lies_inside(Distance distance) {
+  return distance == Distance::kSamePair || distance == Distance::kSameNode ||
+         distance == Distance::kAcrossSwitches || distance == Distance::kAcrossSockets;
+}
+
+/// Sends and receives take the numbers of a pair; beyond it its start-up and the rate of
+/// collectives.
+LinkCurve::Group rates_of_pair(const Cluster& cluster, const LinkCurve& curve, Distance distance) {
+  LinkCurve::Group rates = rates_of_group(curve, 2);
+  const bool beyond = lies_inside(distance) && distance != Distance::kSamePair &&
+                      cluster.intra.kind == "nvlink-bridge";
+  if (!beyond) return rates;
+  LinkCurve::Group slower = rates_beyond_pairs(cluster.intra.collective);
+  slower.startup = rates.startup;
+  return slower;
+}
+
+}  // namespace
+
 TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log,
                             double fabric_seconds) {
   if (distance == Distance::kSameDevice) return {};
   const bool sockets = distance == Distance::kAcrossSockets;
   const bool switches =
       distance == Distance::kAcrossSwitches || (sockets && cluster.pcie.switches > 1);
-  const bool inside = sockets || switches || distance == Distance::kSameNode;
+  const bool inside = lies_inside(distance);
   const LinkClass& link = inside ? cluster.intra : cluster.inter;
   const LinkCurve& curve = link.point_to_point;
   log.use(link, curve, "point_to_point", "sends and receives");
@@ -24,7 +45,7 @@ TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& clust
              : between_bandwidth(cluster, 1, 1, distance == Distance::kAcrossLeaves);
   bandwidth = staged_bandwidth(cluster, bandwidth, 1);
   if (fabric_seconds > 0) bandwidth = std::min(bandwidth, 1 / fabric_seconds);
-  const LinkCurve::Group rates = rates_of_group(curve, 2);
+  const LinkCurve::Group rates = rates_of_pair(cluster, curve, distance);
   return {rates.startup + curve.latency,
           static_cast<double>(bytes) * seconds_per_byte(curve, rates, bandwidth, bytes)};
 }
@@ -32,8 +53,7 @@ TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& clust
 TransferTime host_transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster,
                                  SourceLog& log, double fabric_seconds) {
   const HostMemory& host = cluster.host;
-  const bool inside = distance == Distance::kSameNode || distance == Distance::kAcrossSwitches ||
-                      distance == Distance::kAcrossSockets;
+  const bool inside = lies_inside(distance);
   const LinkClass& link = inside ? cluster.intra : cluster.inter;
   const LinkCurve& curve = link.point_to_point;
   const LinkCurve::Group rates = rates_of_group(curve, 2);

@@ -11,6 +11,7 @@ namespace trainyard {
 /// Where the two ends of a transfer lie.
 enum class Distance : std::uint8_t {
   kSameDevice,
+  kSamePair,  // joined by an NVLink bridge
   kSameNode,
   kAcrossSwitches,
   kSameLeaf,
@@ -21,7 +22,8 @@ enum class Distance : std::uint8_t {
 
 /// One send/receive of `bytes`, both ends ready and nobody else on the way: latency (startup
 /// included) and bytes / bandwidth of the slowest link: between nodes the NIC next to the device,
-/// or the trunk, or one that takes `fabric_seconds` per byte (0: none such on the way).
+/// or the trunk, or one that takes `fabric_seconds` per byte (0: none such on the way). Between
+/// bridged pairs bytes move as a ring's do there, whose slowest edge is such a one.
 struct TransferTime {
   Seconds latency = 0;
   Seconds transfer = 0;

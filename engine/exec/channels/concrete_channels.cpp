@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "engine/cluster/peer_access.h"
 #include "engine/exec/channels/shape_edges.h"
 
 namespace trainyard {
@@ -20,6 +21,7 @@ class ChannelBuilder {
         lanes_(lanes),
         cluster_(cluster),
         network_(network),
+        bridged_(cluster.intra.kind == "nvlink-bridge"),
         num_ranks_(program.mesh.num_ranks()),
         coordinates_(coordinates) {
     if (network == nullptr) own_network_.emplace(cluster);
@@ -53,6 +55,9 @@ class ChannelBuilder {
       node_.push_back(static_cast<std::int32_t>(node));
       leaf_.push_back(static_cast<std::int32_t>(fabric.leaf(node)));
     }
+  }
+  bool same_pair(std::int64_t a, std::int64_t b) const {
+    return bridged_ && joined_by_nvlink(cluster_, a, b);
   }
   std::int64_t local(std::int64_t rank, std::int64_t parts) const {
     return rank % cluster_.devices_per_node * parts / cluster_.devices_per_node;
@@ -93,7 +98,7 @@ class ChannelBuilder {
     out.of_rank.assign(num_ranks_, -1);
     struct NodeRanks {
       std::int32_t channel = -1, node = -1, leaf = -1;
-      std::int64_t length = 0, shortest = 0, nic = -1, nics = 0, fewest_nics = 0;
+      std::int64_t first = -1, length = 0, shortest = 0, nic = -1, nics = 0, fewest_nics = 0;
       void close() {
         shortest = shortest == 0 ? length : std::min(shortest, length);
         fewest_nics = fewest_nics == 0 ? nics : std::min(fewest_nics, nics);
@@ -122,6 +127,8 @@ class ChannelBuilder {
         ++layout.leaves;
         run.leaf = leaf_[rank];
       }
+      if (run.length == 0) run.first = rank;
+      layout.beyond_pairs = layout.beyond_pairs || (bridged_ && !same_pair(run.first, rank));
       ++run.length;
       const std::int64_t nic = local(rank, cluster_.num_nics());
       if (nic != run.nic) ++run.nics;
@@ -204,6 +211,7 @@ class ChannelBuilder {
   Distance distance(std::int64_t a, std::int64_t b) const {
     if (a == b) return Distance::kSameDevice;
     if (node_[a] == node_[b]) {
+      if (same_pair(a, b)) return Distance::kSamePair;
       const std::int64_t sockets = cluster_.host.sockets;
       if (sockets > 1 && local(a, sockets) != local(b, sockets)) return Distance::kAcrossSockets;
       const std::int64_t switches = cluster_.pcie.switches;
@@ -337,6 +345,7 @@ class ChannelBuilder {
   const Lanes& lanes_;
   const Cluster& cluster_;
   const Network* network_;
+  const bool bridged_;                  // NVLink joins devices 2k and 2k + 1 alone
   std::optional<Network> own_network_;  // where the caller has none
   const Network* links_ = nullptr;      // the caller's, or own
   const Network* routes_ =

@@ -87,6 +87,8 @@ TEST_CASE("collectives and sends in a node are within 4 % of the tables from 1 M
   const bool in_switch = machine.name.ends_with("nvls");
   cluster.collectives["all_reduce"] = in_switch ? "nvls" : "ring";
   const auto rows = table("links.csv");
+  const Distance between_two =
+      cluster.intra.kind == "nvlink-bridge" ? Distance::kSamePair : Distance::kSameNode;
   SourceLog log;
   const auto error = [&](const std::string& kind) {
     return mean_error(rows, [&](const Row& row) {
@@ -95,7 +97,7 @@ TEST_CASE("collectives and sends in a node are within 4 % of the tables from 1 M
       if (row.at("machine") != machine.name || row.at("kind") != kind || row.at("nodes") != "1" ||
           bytes < 1'000'000)
         return kSkip;
-      if (kind == "send_recv") return transfer_time(bytes, Distance::kSameNode, cluster, log);
+      if (kind == "send_recv") return transfer_time(bytes, between_two, cluster, log);
       return collective_time(OpKind::kAllReduce, bytes, {ranks, 1, ranks, 1}, cluster, log);
     });
   };

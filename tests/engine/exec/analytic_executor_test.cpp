@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "engine/cost/transfer_time.h"
 #include "engine/passes/plan_mesh.h"
 #include "tests/support/hand_timing.h"
 
@@ -46,6 +47,29 @@ TEST_CASE("a ring inside a node takes its closed form") {
   CHECK(collective_period("all_reduce", n, bytes, bytes, cluster) == exactly(2 * once));
   CHECK(collective_period("all_gather", n, chunk, bytes, cluster) == exactly(once));
   CHECK(collective_period("reduce_scatter", n, bytes, chunk, cluster) == exactly(once));
+}
+
+TEST_CASE("NVLink bridges join devices 2k and 2k + 1, other pairs meet over PCIe") {
+  // Two ranks of four on a node: 2 (n - 1)/n S = 8 bytes at 1 byte/s within a pair, at 1/4 beyond.
+  Cluster cluster = free_links(4);
+  cluster.intra.kind = "nvlink-bridge";
+  cluster.intra.bandwidth = 1;
+  cluster.intra.collective.by_ranks = {{2, {0, 1, {}}}, {3, {0, 0.25, {}}}};
+  const auto period_along = [&](const std::string& axis) {
+    const Program program = verified(
+        mesh_text(1, 2, 2, 1) + "group g[" + axis +
+        "]\nvalue x uint8[8] step activation\nvalue y uint8[8] step activation\n"
+        "segment 0STEP() stage:0 C\n  main zero -> x\n  tp all_reduce:g x -> y\n  main free x y\n"
+        "class pp:0\n  0STEP\nplacement pp:1 dp:2 tp:1\n");
+    return run(program, zero_costs(program, cluster)).period;
+  };
+  CHECK(period_along("tp") == exactly(8));
+  CHECK(period_along("dp") == exactly(32));
+  // Sends go from device 0 to 1, or to 2, whose pair's rate is that of rings between pairs.
+  cluster.intra.point_to_point.by_ranks = {{2, {0, 2, {}}}};
+  SourceLog log;
+  CHECK(transfer_time(8, Distance::kSamePair, cluster, log) == exactly(4));
+  CHECK(transfer_time(8, Distance::kSameNode, cluster, log) == exactly(32));
 }
 
 TEST_CASE("a ring with one rank on each node runs at a device's share of the network") {
