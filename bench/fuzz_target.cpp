@@ -54,13 +54,30 @@ void check_resolved(const Study& study, const StudyResolvers& resolvers) {
   }
 }
 
+/// Partitions of large models are not decided: that takes as long as they have layers.
+void plan_small_models(StudyResolvers& resolvers) {
+  constexpr std::int64_t kMostLayers = 256;
+  const auto refuse_large = [](const Study& study) {
+    if (num_layers(study.model) > kMostLayers) throw PlanError("many layers");
+  };
+  resolvers.plan_pipeline = [=, plan = resolvers.plan_pipeline](const PipelineRequest& request) {
+    refuse_large(request.one_stage);
+    return plan(request);
+  };
+  resolvers.plan_modules = [=, plan = resolvers.plan_modules](const ModulesRequest& request) {
+    refuse_large(request.one_stage);
+    return plan(request);
+  };
+}
+
 FuzzTarget study_target() {
   FuzzTarget target{.name = "study", .file = "study.yaml"};
   const StudyCorpus corpus = read_corpus();
   for (const StudyFile& study : corpus.small) target.examples.push_back(study.text);
   for (const StudyFile& study : corpus.shipped) target.examples.push_back(study.text);
   auto warnings = std::make_shared<std::vector<std::string>>();
-  const StudyResolvers resolvers = make_resolvers(kRoot, *warnings);
+  StudyResolvers resolvers = make_resolvers(kRoot, *warnings);
+  plan_small_models(resolvers);
   target.read = [resolvers, warnings](const std::string& text) {
     const YamlNode document = YamlNode::parse(text, "study.yaml");
     if (document.is_map()) {
