@@ -123,6 +123,8 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("streams_wait_where_split", profile.streams_wait_where_split);
   flag("streams_wait_where_interleaved", profile.streams_wait_where_interleaved);
   flag("scatter_gather", profile.scatter_gather);
+  flag("expandable_segments", profile.expandable_segments);
+  flag("copies_gathered_units", profile.copies_gathered_units);
 
   // Numbers always say where they come from.
   for (const SoftwareNumber& number : kSoftwareNumbers) {

@@ -319,13 +319,24 @@ Bytes sum(const MemoryParts& parts) {
   return total;
 }
 
-Bytes loss_workspace(const Program& program, const ProgramOp& op) {
-  if (op.kind != OpKind::kCrossEntropy) return 0;
+LossCopies loss_copies(const Program& program, const ProgramOp& op) {
+  if (op.kind != OpKind::kCrossEntropy) return {};
   const bool forward = op.part == OpPart::kForward;
   const Value& logits = program.values[(forward ? op.reads : op.writes).front().value];
   const Bytes element = size_in_bytes(logits.dtype), single = size_in_bytes(DType::kFp32);
-  if (element >= single) return 0;
-  return size_in_bytes(logits) / element * single * (forward ? 1 : 2);
+  if (element >= single) return {};
+  const std::int32_t classes = program.attrs[op.attrs].vocab;
+  return {size_in_bytes(logits) / element * single, logits.dims.back().bound < classes, forward};
+}
+
+/// The last copy lives when the result is written: forward the log of the softmax, in fp32, is
+/// there beside all but the exponentials; backward the result, of fewer bytes, is cast from one of
+/// them.
+Bytes loss_workspace(const Program& program, const ProgramOp& op) {
+  const LossCopies of = loss_copies(program, op);
+  if (of.bytes == 0) return 0;
+  if (of.forward) return of.bytes * (of.split ? of.copies() - 1 : 1);
+  return of.bytes * of.copies() - size_in_bytes(program.values[op.writes.front().value]);
 }
 
 FixedMemory fixed_memory(const SoftwareProfile& software, DType precision) {
@@ -340,6 +351,8 @@ FixedMemory fixed_memory(const SoftwareProfile& software, DType precision) {
   fixed.activation_factor = software.activation_factor;
   fixed.step_copy = bytes_of(software.step_gradient_copies);
   fixed.casts_logits = software.casts_logits;
+  fixed.expandable_segments = software.expandable_segments;
+  fixed.copies_units = software.copies_gathered_units;
   fixed.cached = bytes(software.cached_gib);
   fixed.cached_per_parameter = bytes_of(software.cached_weights);
   return fixed;

@@ -48,13 +48,27 @@ struct FixedMemory {
   double activation_factor = 1;       // bytes that an activation takes over those of its value
   Bytes step_copy = 0;        // of each gradient that a rank updates by, while it does (phase U)
   bool casts_logits = false;  // loss_workspace()
-  Bytes cached = 0;           // kept by the allocator, whatever lives
+  // What reserved_memory() replays:
+  bool expandable_segments = false;  // PyTorch's setting of that name
+  bool copies_units = false;         // gathered parameters are copied out of what was gathered
+  Bytes cached = 0;                  // kept by the allocator, whatever lives
   Bytes cached_per_parameter = 0;
 };
 
-/// Bytes that live while an op of the loss runs, where it is of logits cast to fp32: these forward;
-/// backward their gradient and that of the log of the softmax, before the cast back. 0 of any other
-/// op.
+/// What PyTorch's cross_entropy of logits cast to fp32 holds beside the op's values: `copies` of
+/// them in fp32 at once, of `bytes` each. Forward the cast; backward the gradients of the log of
+/// the softmax and of the logits before the cast back. Where ranks share the vocabulary (loss.py of
+/// torch.distributed.tensor.parallel), forward the shifted logits and their exponentials, too;
+/// backward the gradient, the exponentials and their sum.
+struct LossCopies {
+  Bytes bytes = 0;  // 0: of any other op
+  bool split = false;
+  bool forward = false;
+  int copies() const { return (forward ? 1 : 2) + (split ? (forward ? 2 : 1) : 0); }
+};
+LossCopies loss_copies(const Program& program, const ProgramOp& op);
+
+/// Bytes of these that live beside what the op writes at the fullest moment.
 Bytes loss_workspace(const Program& program, const ProgramOp& op);
 
 FixedMemory fixed_memory(const SoftwareProfile& software, DType precision);

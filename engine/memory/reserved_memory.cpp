@@ -14,7 +14,7 @@ namespace trainyard {
 namespace {
 
 constexpr int kMostSteps = 4;
-constexpr int kCompute = 0, kUnits = 1;  // streams of the allocator
+constexpr std::uint8_t kCompute = 0, kGathers = 1, kReductions = 2;  // streams of the allocator
 
 class Replay {
  public:
@@ -22,7 +22,7 @@ class Replay {
       : program_(program),
         list_(list),
         fixed_(fixed),
-        allocator_(capacity) {
+        allocator_(capacity, fixed.expandable_segments) {
     of_segment_.resize(program.segments.size());
     known_.resize(program.segments.size(), false);
     slot_.resize(program.pools.size(), 0);
@@ -43,23 +43,23 @@ class Replay {
 
  private:
   using BlockId = CachingAllocator::BlockId;
-  /// A storage that a segment takes or gives back, or without one what lives for a moment.
+  /// A storage that a segment takes or gives back.
   struct Event {
     ValueId root = kNoIndex;
     std::uint8_t slot = 0;
     std::uint8_t stream = kCompute;
     bool frees = false;
-    Bytes moment = 0;
+    LossCopies loss = {};  // that live while it is taken
   };
 
   const Value& value(ValueId id) const { return program_.values[id]; }
 
   Bytes bytes_of(ValueId root) const { return held_bytes(value(root), fixed_); }
 
-  static int stream_of(const ProgramOp& op, const Value& v) {
+  static std::uint8_t stream_of(const ProgramOp& op, const Value& v) {
     const bool gathers = op.kind == OpKind::kAllGather && v.memory == MemoryClass::kParameter;
     const bool scatters = op.kind == OpKind::kReduceScatter && v.memory == MemoryClass::kGradient;
-    return gathers || scatters ? kUnits : kCompute;
+    return gathers ? kGathers : scatters ? kReductions : kCompute;
   }
 
   const std::vector<Event>& events_of(SegmentId id) {
@@ -77,22 +77,65 @@ class Replay {
         for (const Operand& operand : op.reads) {
           first_touch(operand);
           if (in_arena(value(operand.value)))
-            events.push_back({operand.value, operand.slot, kCompute, true});
+            events.push_back({operand.value, operand.slot, kCompute, true, {}});
         }
         continue;
       }
       for (const Operand& operand : op.reads) first_touch(operand);
       for (const Operand& operand : op.accumulates) first_touch(operand);
+      LossCopies loss = fixed_.casts_logits ? loss_copies(program_, op) : LossCopies();
       for (const Operand& operand : op.writes) {
         const ValueId root = storage_root(program_, operand.value);
         if (!first_touch(operand) || !in_arena(value(root))) continue;
-        events.push_back(
-            {root, operand.slot, static_cast<std::uint8_t>(stream_of(op, value(root))), false});
+        events.push_back({root, operand.slot, stream_of(op, value(root)), false,
+                          std::exchange(loss, LossCopies())});
       }
-      const Bytes workspace = fixed_.casts_logits ? loss_workspace(program_, op) : 0;
-      if (workspace > 0) events.push_back({.moment = workspace});
     }
     return events;
+  }
+
+  /// In the order in which PyTorch takes and frees them.
+  BlockId take_beside(const LossCopies& loss, Bytes bytes) {
+    std::vector<BlockId> copies;
+    for (int k = 0; k < loss.copies(); ++k)
+      copies.push_back(allocator_.allocate(loss.bytes, kCompute));
+    if (loss.forward) {
+      if (loss.split) free_last(copies);  // the exponentials are summed up
+    } else {
+      if (loss.split) {
+        // Gradient, exponentials, their sum; with the loss' gradient it is a copy again.
+        allocator_.free(copies[1]);
+        copies[1] = allocator_.allocate(loss.bytes, kCompute);
+        free_last(copies);
+      }
+      allocator_.free(copies.front());
+      copies.erase(copies.begin());
+    }
+    const BlockId taken = allocator_.allocate(bytes, kCompute);
+    while (!copies.empty()) free_last(copies);
+    return taken;
+  }
+
+  void free_last(std::vector<BlockId>& copies) {
+    allocator_.free(copies.back());
+    copies.pop_back();
+  }
+
+  /// What was gathered is copied to where the parameters are used; the buffer lives until that of
+  /// the next unit has been copied.
+  BlockId take_unit(Bytes bytes) {
+    const BlockId buffer = allocator_.allocate(bytes, kGathers);
+    const BlockId taken = allocator_.allocate(bytes, kCompute);
+    if (gathered_ != kNoIndex) allocator_.free(gathered_);
+    gathered_ = buffer;
+    return taken;
+  }
+
+  BlockId take(const Event& event) {
+    const Bytes bytes = bytes_of(event.root);
+    if (event.loss.bytes > 0) return take_beside(event.loss, bytes);
+    if (event.stream == kGathers && fixed_.copies_units) return take_unit(bytes);
+    return allocator_.allocate(bytes, event.stream);
   }
 
   void run_segment(SegmentId id, const std::array<Microbatch, 2>& mb) {
@@ -101,10 +144,6 @@ class Replay {
     const Bytes copies = updates ? fixed_.step_copy * updated_in(program_.segments[id]) : 0;
     const BlockId copy = copies > 0 ? allocator_.allocate(copies, kCompute) : BlockId();
     for (const Event& event : events_of(id)) {
-      if (event.moment > 0) {
-        allocator_.free(allocator_.allocate(event.moment, kCompute));
-        continue;
-      }
       const bool of_microbatch = value(event.root).scope == Scope::kMicrobatch;
       const std::pair<ValueId, Microbatch> key(event.root, of_microbatch ? mb[event.slot] : -1);
       if (event.frees) {
@@ -113,7 +152,7 @@ class Replay {
         allocator_.free(found->second);
         alive_.erase(found);
       } else if (!alive_.contains(key)) {
-        alive_.emplace(key, allocator_.allocate(bytes_of(event.root), event.stream));
+        alive_.emplace(key, take(event));
       }
     }
     if (copies > 0) allocator_.free(copy);
@@ -214,6 +253,7 @@ class Replay {
   std::int16_t owner_ = -1;     // of the rank that owns most (owners.h)
   std::vector<ValueId> state_;  // of the optimizer, before the first update
   std::map<std::pair<ValueId, Microbatch>, BlockId> alive_;
+  BlockId gathered_ = kNoIndex;  // the last buffer that a unit was gathered into
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace trainyard {
 /// Most bytes reserved by the rank that runs `list`, of its replicas that which owns most, from its
 /// first step until a step takes no more (at most four): weights and gradients first, pools, then
 /// the arena's values in issue order, the optimizer's state where the first update needs it.
-/// Gathered parameters and what is reduced and scattered are of a stream of their own. `capacity`:
+/// Gathered parameters and what is reduced and scattered are of streams of their own. `capacity`:
 /// what the driver has. Without FixedMemory::buffers, which are not the allocator's. At least what
 /// lives.
 Bytes reserved_memory(const Program& program, const RankClass& list, const FixedMemory& fixed,

@@ -38,6 +38,65 @@ TEST_CASE("what is reserved is that of the rank that owns most, its copies in th
   CHECK(memory_peaks(tiny.program, fixed)[0].total == (12 + 40 + 10 + 40 + 80) * kMib);
 }
 
+TEST_CASE("a gathered unit is copied out of a buffer, which lives until the next has been") {
+  constexpr std::int64_t kMib = 1 << 20;
+  TinyProgram tiny;
+  const auto unit = [&](const std::string& name, std::int64_t bytes) {
+    return tiny.add(name, bytes, Scope::kLocal, MemoryClass::kParameter);
+  };
+  const ValueId first = unit("a", 40 * kMib), second = unit("b", 60 * kMib),
+                third = unit("c", 40 * kMib);
+  std::vector<ProgramOp> ops;
+  for (const ValueId gathered : {first, second, third}) {
+    ops.push_back(op({}, {gathered}));
+    ops.back().kind = OpKind::kAllGather;
+    ops.push_back(free_of({gathered}));
+  }
+  tiny.list({{tiny.segment("0F", ops), 0}});
+  const auto reserved = [&](const FixedMemory& fixed) {
+    return reserved_memory(tiny.program, tiny.program.body[0], fixed, Bytes{1} << 40);
+  };
+  // Gathered to where they are used: 40, and 60 because 40 are too few; the third fits.
+  CHECK(reserved({}) == (40 + 60) * kMib);
+  // Copied: 40 and 60 for the parameters. The buffers of a step take 40, 60, and 40 again, which
+  // lives on, so that the next step's first takes a part of the 60, and its second has no room.
+  CHECK(reserved({.copies_units = true}) == ((40 + 60) + (40 + 60 + 60)) * kMib);
+  // In segments that grow the parameters lie one after the other in 60, and the buffers of the
+  // second step at 40 and 80.
+  CHECK(reserved({.expandable_segments = true, .copies_units = true}) == (60 + 140) * kMib);
+}
+
+TEST_CASE("the loss of logits cast to fp32 holds what PyTorch's kernels take") {
+  for (const int tensor : {1, 2}) {
+    const Prepared prepared = prepare_text(
+        "model: {family: llama, layers: 1, hidden: 64, heads: 4, ffn: 128, vocab: 4096, seq_len: "
+        "64}\n"
+        "cluster: {preset: dgx-h100, nodes: 1}\n"
+        "parallel: {data: " +
+        std::to_string(8 / tensor) + ", tensor: " + std::to_string(tensor) +
+        "}\ntraining: {global_batch: 16, microbatch: 2}\nframework: torchtitan\n");
+    const Program program = compiled_program(prepared);
+    const Bytes logits = Bytes{2} * 64 * 4096 / tensor;  // elements of a rank
+    int forward = 0, backward = 0;
+    for (const Segment& segment : program.segments) {
+      for (const ProgramOp& op : segment.ops) {
+        if (op.kind != OpKind::kCrossEntropy) continue;
+        if (op.part == OpPart::kForward) {
+          // The cast; split, the shifted logits as well.
+          CHECK(loss_workspace(program, op) == 4 * logits * (tensor == 1 ? 1 : 2));
+          ++forward;
+        } else {
+          // Two or three in fp32 beside the log of the softmax; the gradient in bf16 comes last.
+          CHECK(loss_workspace(program, op) == 4 * logits * (tensor == 1 ? 2 : 3) - 2 * logits);
+          ++backward;
+        }
+      }
+    }
+    CHECK(forward > 0);
+    CHECK(backward > 0);
+  }
+}
+
 // BigScience's log of 10 June 2021 (experiments/gpt2-meg-ds-3d/meg_ds_3d_gpt2_perf_n16-ds-on.out):
 // 64 layers of 8192 on 64 V100s, tensor 4, pipeline 16, Megatron-DeepSpeed in fp16. PyTorch's
 // figures after a step, in MiB.
