@@ -83,15 +83,17 @@ void choose_fsdp(Study& study) {
 /// torch.compile is a version of its own where its profile says what that changes.
 void choose_compiled(Study& study, const StudyResolvers& resolvers) {
   const TrainingConfig& training = study.training;
-  if (!training.compiled && !training.async_tp) return;
+  const bool fp8 = training.fp8.on() && !is_said(study, "training.compiled");
+  if (!training.compiled && !training.async_tp && !fp8) return;
   const bool later = study.framework.year >= 2025;
   const std::string version = later ? "compiled-2025" : "compiled";
   const auto compiled = resolvers.software(study.framework.name, version);
   if (!compiled) return;
   const std::string year = later ? "framework.year, " : "";
   if (training.compiled) return choose(study, version, year + "training.compiled");
-  if (compiled->async_tensor)
-    choose(study, version, year + "training.async_tp: a pass of torch.compile");
+  if (training.async_tp && compiled->async_tensor)
+    return choose(study, version, year + "training.async_tp: a pass of torch.compile");
+  if (fp8) choose(study, version, year + "fp8, whose casts torch.compile fuses (docs/float8.md)");
 }
 
 void choose_version(Study& study, const HardwareProfile& hardware,
@@ -176,6 +178,10 @@ SoftwareProfile resolve_framework(Study& study, const HardwareProfile& hardware,
   }
   SoftwareProfile software = software_of(study, resolvers);
   warn_of_unused(study, software);
+  if (software.bucket_elements > 0 && !is_said(study, "training.bucket_elements")) {
+    study.training.bucket_elements = software.bucket_elements;
+    study.origins["training.bucket_elements"] = derived_origin(software.name + "'s");
+  }
   RecomputeConfig& recompute = study.recompute;
   if (software.selective_by_op && recompute.method == RecomputeConfig::Method::kSelective &&
       recompute.modules.empty()) {

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -125,6 +127,10 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("scatter_gather", profile.scatter_gather);
   flag("expandable_segments", profile.expandable_segments);
   flag("copies_gathered_units", profile.copies_gathered_units);
+  read_entry(node, "bucket_elements", profile, [&](const YamlNode& entry) {
+    profile.bucket_elements =
+        static_cast<std::int32_t>(entry.as_integer(1, std::numeric_limits<std::int32_t>::max()));
+  });
 
   // Numbers always say where they come from.
   for (const SoftwareNumber& number : kSoftwareNumbers) {

@@ -66,6 +66,7 @@ struct SoftwareProfile {
   // PyTorch's allocator, and what lies in it.
   bool expandable_segments = false;    // its setting of that name is on
   bool copies_gathered_units = false;  // gathered parameters are copied out of what was gathered
+  std::int32_t bucket_elements = 0;    // gradients reduced together; 0: training.bucket_elements
   std::string placement = "DPT";
   std::vector<std::string>
       schedules;  // words of study_words.h that the framework has; empty: all of them

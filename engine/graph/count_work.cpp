@@ -246,6 +246,9 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
     case OpKind::kDropout: work.head_dim = attrs.head_dim; break;  // of probabilities; else 0
     case OpKind::kAdd: work.of_gradients = !accumulates.empty(); break;
     case OpKind::kZero: work.of_gradients = true; break;
+    // Casts to 8 bits are a library's kernels, or the compiler's.
+    case OpKind::kAmax:
+    case OpKind::kQuantize:
     case OpKind::kDeviceCopy: work.plain_copy = true; break;
     case OpKind::kSlice:
       // Only the own shard is touched.

@@ -81,6 +81,8 @@ TEST_CASE("torch.compile is a version of torchtitan, and async_tp one of its pas
   CHECK(version("torchtitan") == "eager");
   CHECK(version("torchtitan", {"training.compiled=true"}) == "compiled");
   CHECK(version("torchtitan", {"training.async_tp=true"}) == "compiled");
+  CHECK(version("torchtitan", {"training.precision=fp8"}) == "compiled");
+  CHECK(version("torchtitan", {"training.precision=fp8", "training.compiled=false"}) == "eager");
   const Prepared eager = prepared("torchtitan"),
                  compiled = prepared("torchtitan", {"training.compiled=true"});
   CHECK(eager.software.memory_bound_factor > compiled.software.memory_bound_factor);
@@ -92,6 +94,15 @@ TEST_CASE("torch.compile is a version of torchtitan, and async_tp one of its pas
       prepared("{name: torchtitan, version: eager}", {"training.async_tp=true"}).study.warnings ==
       std::vector<std::string>{"training.async_tp has no effect: no profile says what asynchronous "
                                "tensor parallelism changes in torchtitan eager"});
+}
+
+TEST_CASE("a framework's buckets are taken where the study does not say them") {
+  const auto bucket = [](const std::string& framework, const std::vector<std::string>& sets = {}) {
+    return prepared(framework, sets).study.training.bucket_elements;
+  };
+  CHECK(bucket("nemo") == 128 * 1024 * 1024);
+  CHECK(bucket("nemo", {"training.bucket_elements=40e6"}) == 40'000'000);
+  CHECK(bucket("megatron-lm") == 40'000'000);
 }
 
 TEST_CASE("of t pieces of a collective one is beside no product under async_tp") {

@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "engine/graph/count_work.h"
+
 namespace trainyard {
 
 namespace {
@@ -181,6 +183,20 @@ TEST_CASE("a framework's factor on memory-bound kernels leaves those of gradient
   CHECK(close(kernel(add, device, 1, software), 40e-6));
   add.of_gradients = true;
   CHECK(close(kernel(add, device, 1, software), 20e-6));
+}
+
+TEST_CASE("casts to 8 bits are a library's kernels, whatever a framework's own are") {
+  const HardwareProfile device = round_device();
+  SoftwareProfile eager;
+  eager.memory_bound_factor = 2;
+  const Shape shape = {4096, 4096};
+  const OperandShape wide{&shape, DType::kBf16}, narrow{&shape, DType::kE4m3};
+  const auto time = [&](OpKind kind, const OperandShape& written, const SoftwareProfile& software) {
+    const KernelWork work = kernel_work(kind, OpPart::kForward, {}, {&wide, 1}, {&written, 1}, {});
+    return kernel(work, device, 1, software);
+  };
+  CHECK(time(OpKind::kQuantize, narrow, eager) == time(OpKind::kQuantize, narrow, {}));
+  CHECK(time(OpKind::kCast, narrow, eager) > 1.5 * time(OpKind::kCast, narrow, {}));
 }
 
 TEST_CASE("copies of gradients stream at the rate of casts; a framework may hide collectives") {
