@@ -12,7 +12,6 @@
 
 #include "app/commands.h"
 #include "app/prepare.h"
-#include "app/stage_table.h"
 #include "engine/base/cut_middle.h"
 #include "engine/base/format.h"
 #include "engine/base/readable.h"
@@ -25,6 +24,7 @@
 #include "engine/schedule/schedule_csv.h"
 #include "engine/schedule/schedule_grid.h"
 #include "report/layer_sharding.h"
+#include "report/partition_view.h"
 #include "report/summary.h"
 #include "report/transfer_summary.h"
 #include "study/compile_study.h"
@@ -54,34 +54,13 @@ std::string recompute_text(const PassLog& log, const RecomputeConfig& recompute,
   return text;
 }
 
-/// "layers 3 to 5", "layers 3 (from decoder.layers.3.mlp) to 5 (in part)".
-std::string layers_text(const PassLog& log, std::size_t stage) {
-  const std::string& at = log.begins_at[stage];
-  const std::int64_t first = log.first_layer[stage], last = log.last_layer[stage];
-  if (last < first) return at.empty() ? "no layer" : "from " + at;
-  const bool begun = stage > 0 && log.last_layer[stage - 1] == first;
-  const bool in_part = stage + 1 < log.last_layer.size() && log.first_layer[stage + 1] == last;
-  return "layers " + std::to_string(first) + (begun ? " (from " + at + ")" : "") + " to " +
-         std::to_string(last) + (in_part ? " (in part)" : "");
-}
-
-std::string partition_text(const PassLog& log, const Study& study, const Program& program,
+std::string partition_text(const PassLog& log, const Study& study,
                            const std::vector<StageRow>& rows) {
-  const RecomputeConfig& recompute = study.recompute;
-  const bool of_modules = study.partition.method == "smp";
   std::string text = "partition\n";
-  const std::size_t stages = log.first_layer.size() - 1;
-  for (std::size_t s = 0; s < stages; ++s) {
+  for (std::size_t s = 0; s < rows.size(); ++s) {
     text += "  stage " + std::to_string(s) + " on pipeline rank " +
-            std::to_string(log.schedule.rank_of(static_cast<int>(s))) + ": ";
-    if (of_modules) {
-      text += log.begins_at[s].empty() ? "passes on what it is given" : log.begins_at[s];
-    } else {
-      if (s == 0) text += "embedding, ";
-      text += layers_text(log, s);
-      if (s + 1 == stages) text += ", head and loss";
-    }
-    text += recompute_text(log, recompute, s) + stage_text(program, rows[s]) + '\n';
+            std::to_string(rows[s].pipeline_rank) + ": " + rows[s].what +
+            recompute_text(log, study.recompute, s) + stage_text(rows[s]) + '\n';
   }
   return text;
 }
@@ -180,7 +159,7 @@ int run_compile(const StudyOptions& options) {
   SourceLog sources;
   const Costs costs =
       make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
-  const auto stages = stage_rows(program, costs, prepared.study.num_stages());
+  const PartitionView partition = partition_view(program, costs, log, prepared.study);
   if (folder) {
     folder->write("study.resolved.yaml", folder->marked_yaml(resolved_study_text(prepared.study)));
     folder->write("schedule.csv", schedule_csv(log.schedule));
@@ -196,8 +175,7 @@ int run_compile(const StudyOptions& options) {
                     [](const std::string& at) { return !at.empty(); }))
       out["begins_at"] = log.begins_at;
     out["kept"] = log.kept;
-    out["stages"] = stages_json(program, stages);
-    if (!prepared.study.planned.empty()) out["planned"] = prepared.study.planned;
+    add_json(partition, out);
     out["schedule"] = nlohmann::ordered_json::array();
     for (const auto& actions : log.schedule.actions) {
       auto& row = out["schedule"].emplace_back(nlohmann::ordered_json::array());
@@ -211,9 +189,8 @@ int run_compile(const StudyOptions& options) {
     return kDone;
   }
   Brief answer(options.full);
-  answer.add(partition_text(log, prepared.study, program, stages));
-  if (const auto& planned = prepared.study.planned; !planned.empty())
-    answer.add("planned\n" + joined(planned));
+  answer.add(partition_text(log, prepared.study, partition.stages));
+  if (!partition.planned.empty()) answer.add("planned\n" + joined(partition.planned));
   answer.add(schedule_text(log, prepared.study, options.full), kGridNotes);
   answer.add(memory_text(peaks, prepared.study));
   if (transfers) answer.add(transfers_text(*transfers));

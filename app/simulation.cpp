@@ -17,12 +17,11 @@ namespace trainyard {
 namespace {
 
 std::optional<TimeInterval> time_interval(const Prepared& prepared, const Program& program,
-                                          const Trace& trace, RunOptions options) {
-  const Cluster& cluster = prepared.study.cluster;
-  const CostUncertainty uncertainty(program, prepared.hardware, prepared.software, cluster);
+                                          const Costs& costs, const Trace& trace,
+                                          RunOptions options) {
+  const CostUncertainty uncertainty(program, prepared.hardware, prepared.software,
+                                    prepared.study.cluster);
   if (!uncertainty.any()) return std::nullopt;
-  SourceLog sources;
-  const Costs costs = make_costs(program, prepared.hardware, prepared.software, cluster, sources);
   const std::unique_ptr<Executor> executor = make_executor(prepared.study.fidelity);
   const std::array<Job, 1> jobs = {Job{&program, 0}};
   options.record_rows = false;
@@ -91,10 +90,14 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const Ru
     add_held(program, fixed_memory(prepared.software, prepared.study.training.precision),
              timed.summary.memory_capacity, timed.summary.peak_memory);
   }
-  timed.summary.interval = time_interval(prepared, program, timed.trace, options);
+  SourceLog sources;
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
+  timed.summary.interval = time_interval(prepared, program, costs, timed.trace, options);
   warn_of_wide_interval(timed.summary);
   timed.summary.layer = layer_sharding(program, prepared.model);
   add_layer_links(program, prepared.study.cluster, *timed.summary.layer);
+  timed.summary.partition = partition_view(program, costs, log, prepared.study);
   return Simulation{std::move(program), std::move(timed.trace), std::move(timed.summary)};
 }
 

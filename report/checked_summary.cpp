@@ -18,6 +18,9 @@ constexpr std::size_t kMaxLinks = 200;
 constexpr std::size_t kMaxBoundaries = 200;
 constexpr std::size_t kMaxLayerRows = 200;
 constexpr std::size_t kMaxSources = 2000;
+constexpr std::size_t kMaxStages = 256;
+constexpr std::size_t kMaxModules = 1000;
+constexpr std::size_t kMaxCrossings = 12;
 constexpr std::size_t kMaxPipelineRanks = 256;
 
 const Json& number(const JsonFields& from, const std::string& key) {
@@ -169,6 +172,62 @@ void take_layer(const JsonFields& summary, Json& out) {
   take("groups", {"name", "link"}, {"ranks", "bytes_per_s"});
 }
 
+/// A list of whole numbers.
+Json take_list(const JsonFields& from, const std::string& key) {
+  for (const Json& number : from.list(key)) {
+    if (!number.is_number_integer())
+      from.fail(key, "expected whole numbers, got " + shorten(number));
+  }
+  return *from.find(key);
+}
+
+/// Stages and modules. Runs of earlier versions have neither.
+void take_partition(const JsonFields& summary, Json& out) {
+  if (!summary.has("partition") || !summary.has("stages")) return;
+  const JsonFields partition = summary.object("partition");
+  Json& shown = out["partition"];
+  take_texts(partition, {"chosen"}, shown);
+  shown["num_stages"] = summary.list("stages").size();
+  shown["stages"] = Json::array();
+  for (const JsonFields& stage : items(summary, "stages")) {
+    if (shown["stages"].size() == kMaxStages) break;
+    Json& one = shown["stages"].emplace_back();
+    take_texts(stage, {"what"}, one);
+    take_numbers(stage,
+                 {"pipeline_rank", "replicas", "forward_s", "backward_s", "parameters_bytes",
+                  "activations_bytes"},
+                 one);
+    one["num_received"] = stage.list("receives").size();
+    one["receives"] = Json::array();
+    double bytes = 0;
+    for (const JsonFields& crossing : items(stage, "receives")) {
+      bytes += crossing.number("bytes");
+      if (one["receives"].size() == kMaxCrossings) continue;
+      Json& value = one["receives"].emplace_back();
+      take_texts(crossing, {"value"}, value);
+      take_numbers(crossing, {"bytes", "from"}, value);
+    }
+    one["received_bytes"] = bytes;
+  }
+  shown["num_modules"] = partition.list("modules").size();
+  shown["modules"] = Json::array();
+  for (const JsonFields& module : items(partition, "modules")) {
+    if (shown["modules"].size() == kMaxModules) break;
+    Json& one = shown["modules"].emplace_back();
+    take_texts(module, {"path"}, one);
+    if (module.has("last")) take_texts(module, {"last"}, one);
+    take_numbers(
+        module, {"depth", "forward_s", "backward_s", "parameters_bytes", "activations_bytes"}, one);
+    one["stages"] = take_list(module, "stages");
+  }
+  if (!summary.has("planned")) return;
+  shown["planned"] = Json::array();
+  for (const Json& line : summary.list("planned")) {
+    if (!line.is_string()) summary.fail("planned", "expected strings, got " + shorten(line));
+    if (shown["planned"].size() < kMaxModules) shown["planned"].push_back(line);
+  }
+}
+
 /// {runs, mean_abs_percent, ids}: of many runs the first ids.
 Json checked_runs(const JsonFields& group) {
   Json out;
@@ -269,6 +328,7 @@ Json simulated(const JsonFields& summary) {
   take_interval(summary, out);
   take_links(summary, out);
   take_transfers(summary, out);
+  take_partition(summary, out);
   take_layer(summary, out);
   take_resembles(summary, out);
   return out;

@@ -16,6 +16,7 @@
 #include "engine/memory/memory.h"
 #include "engine/program/program.h"
 #include "report/layer_sharding.h"
+#include "report/partition_view.h"
 #include "report/resemblance.h"
 #include "report/step_cost.h"
 #include "report/transfer_summary.h"
@@ -53,8 +54,9 @@ struct Summary {
   std::vector<LinkLoad> links;  // the busiest first; empty where the executor has no network
   std::vector<std::string> warnings;
   std::vector<SourceEntry> sources;
-  std::optional<LayerSharding> layer;    // absent in sweeps
-  std::optional<Resemblance> resembles;  // absent in sweeps
+  std::optional<LayerSharding> layer;      // absent in sweeps
+  std::optional<PartitionView> partition;  // absent in sweeps
+  std::optional<Resemblance> resembles;    // absent in sweeps
 };
 
 /// FLOP of one step: forward once, backward twice; every data-parallel replica runs all its

@@ -131,6 +131,7 @@ std::string summary_json(const Summary& summary, Seconds wall) {
   out["num_events"] = summary.num_events;
   out["wall_s"] = wall;
   out["program_digest"] = summary.program_digest;
+  if (summary.partition) add_json(*summary.partition, out);
   if (summary.layer) out["layer_sharding"] = layer_sharding_json(*summary.layer);
   out["num_parameters"] = {{"base", summary.num_parameters.base},
                            {"with_head", summary.num_parameters.with_head}};

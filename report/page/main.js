@@ -8,6 +8,7 @@ drawIdle();
 drawMemory();
 drawLinks();
 drawTransfers();
+drawPartition();
 drawLayer();
 drawSources();
 for (const redraw of redraws) redraw();

@@ -42,6 +42,15 @@ parallel: {tensor: 2, pipeline: 2, data: 2, sequence_parallel: true}
 training: {global_batch: 32, microbatch: 1, precision: bf16}
 schedule: dualpipe-v
 """
+# Modules on devices: the first rank has several stages, and calls the others.
+NESTED = """
+model: {family: t5, layers: 4, hidden: 64, heads: 4, vocab: 128, seq_len: 32, decoder_seq_len: 16}
+cluster: {preset: dgx-a100-80g, nodes: 1}
+parallel: {pipeline: 3, data: 1}
+training: {global_batch: 32, microbatch: 4, precision: bf16}
+partition: {method: smp, memory_weight: 0.2}
+schedule: opportunistic
+"""
 def simulate(trainyard, folder, name="study.yaml", text=STUDY):
     study = os.path.join(folder, name)
     with open(study, "w") as file:
@@ -263,6 +272,34 @@ def test_layer(browser, out):
     check("a cell per dim", browser.evaluate(cells) == [row["spec"][:row["spec"].index("]")].count(",") + 1 for row in rows])
 
 
+def test_partition(browser, out):
+    """A box per stage and a row per module, by time or by memory, and what crosses where a box has the focus."""
+    with open(os.path.join(out, "summary.json")) as file:
+        summary = json.load(file)
+    stages, modules = summary["stages"], summary["partition"]["modules"]
+    boxes = "[...document.querySelectorAll('#partition-stages .stage')]"
+    check("every stage has its box", browser.evaluate(boxes + ".length") == len(stages))
+    rows = table(browser, "#partition-modules")
+    check("every module has its row", len(rows) == len(modules), rows)
+    check("the model's row has all stages", rows[0][:2] == ["model", f"0 to {len(stages) - 1}"], rows[0])
+    widths = browser.evaluate(boxes + ".map((box) => parseFloat(box.querySelector('.share').style.width))")
+    times = [stage["forward_s"] + stage["backward_s"] for stage in stages]
+    check("bars are shares of the longest", all(abs(w - 100 * t / max(times)) < 0.1 for w, t in zip(widths, times)), widths)
+    browser.key("Tab")  # so that the focus counts as the keyboard's
+    browser.evaluate(boxes + "[1].focus()")
+    told = browser.text("tooltip")
+    crossing = stages[1]["receives"][0]
+    check("a stage says what it receives", crossing["value"] in told and f"from rank {crossing['from']}" in told, told)
+    browser.key("Escape")
+    before = browser.evaluate(boxes + ".map((box) => box.querySelector('.measure').textContent)")
+    choose = ("(() => { const choice = document.getElementById('partition-measure'); choice.value = '%s';"
+              "choice.dispatchEvent(new Event('change')); })()")
+    browser.evaluate(choose % "memory")
+    after = browser.evaluate(boxes + ".map((box) => box.querySelector('.measure').textContent)")
+    check("memory takes the place of time", all(text.endswith("B") for text in after) and before != after, before, after)
+    browser.evaluate(choose % "time")
+
+
 def test(chromium, trainyard, folder, keep):
     out = simulate(trainyard, folder)
     page = os.path.join(out, "report.html")
@@ -273,6 +310,7 @@ def test(chromium, trainyard, folder, keep):
             check("no transfers where no buffer is", browser.evaluate("document.getElementById('transfers').hidden"))
             test_widths(browser, width)
             test_layer(browser, out)
+            test_partition(browser, out)
             if not dark:
                 test_keyboard(browser)
                 test_critical_path(browser, out)
@@ -304,6 +342,19 @@ def test(chromium, trainyard, folder, keep):
             if keep:
                 browser.screenshot(os.path.join(keep, f"pairs-{width}.png"))
             check(f"no errors on the page of pairs at {width} pixels", not browser.problems(), browser.problems())
+    nested = simulate(trainyard, folder, "nested.yaml", NESTED)
+    for width, height in ((1280, 900), (390, 844)):
+        with Browser(chromium, width, height) as browser:
+            browser.open(os.path.join(nested, "report.html"))
+            test_partition(browser, nested)
+            ranks = browser.evaluate("document.querySelectorAll('#partition-stages .rank').length")
+            check("ranks with several stages have a line each", ranks == 3, ranks)
+            planned = browser.evaluate("document.querySelector('#partition-planned pre').textContent")
+            check("what the planner found is told", "cost 1.0000" in planned, planned)
+            test_widths(browser, width)
+            if keep:
+                browser.screenshot(os.path.join(keep, f"nested-{width}.png"))
+            check(f"no errors on the page of modules at {width} pixels", not browser.problems(), browser.problems())
     # The study's text, its file name and what it calls things, all hostile.
     with open(os.path.join(out, "study.resolved.yaml"), "a") as file:
         file.write(f"# {EVIL}\n")
@@ -318,6 +369,10 @@ def test(chromium, trainyard, folder, keep):
         "buffers": [{"rank": 1, "use": "receive", "bytes": 6 << 20, "slots": 3, "slot_bytes": 2 << 20, "used": 2}]}
     summary["layer_sharding"]["tensors"][0] |= {"tensor": EVIL, "spec": EVIL, "why": EVIL}
     summary["layer_sharding"]["mesh"][0]["axis"] = summary["layer_sharding"]["groups"][0]["link"] = EVIL
+    modules = summary["partition"]["modules"]
+    summary["partition"] = {"chosen": EVIL, "modules": modules + [modules[0] | {"path": EVIL}]}
+    summary["stages"][0]["what"] = summary["stages"][1]["receives"][0]["value"] = EVIL
+    summary["planned"] = [EVIL]
     with open(os.path.join(out, "summary.json"), "w") as file:
         json.dump(summary, file)
     done = subprocess.run([trainyard, "report", out], capture_output=True, text=True)
@@ -332,6 +387,9 @@ def test(chromium, trainyard, folder, keep):
               table(browser, "#transfers-table")[:1])
         check("all transfers are counted", "50 tensors" in browser.text("transfers-lead"), browser.text("transfers-lead"))
         check("a hostile tensor's name stays text", EVIL in browser.text("layer-table"))
+        for part in ("lead", "stages", "modules", "planned"):
+            shown = browser.evaluate(f"document.getElementById('partition-{part}').textContent")
+            check(f"hostile text in a partition's {part} stays text", EVIL in shown, shown[:200])
         check("buffers are shown", "rank 1, receives" in browser.text("transfers-table"))
         check("no element was made of it", browser.evaluate("document.querySelectorAll('img').length") == 0)
         check("no errors beside hostile text", not browser.problems(), browser.problems())
