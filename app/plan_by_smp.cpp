@@ -91,7 +91,22 @@ class ModulePlanner {
     return device;
   }
 
+  /// What a study puts where no pipeline rank is.
+  void check_assigned_ranks() const {
+    if (request_.devices == 0) return;  // as many as it says
+    const auto check_rank = [&](std::int32_t rank, const std::string& key) {
+      if (rank < request_.devices) return;
+      fail_at(request_.one_stage, key,
+              "there are pipeline ranks 0 to " + std::to_string(request_.devices - 1) + ", not " +
+                  std::to_string(rank));
+    };
+    for (const auto& [pattern, rank] : request_.partition.assign)
+      check_rank(rank, "partition.assign." + pattern);
+    check_rank(request_.partition.fallback, "partition.default");
+  }
+
   std::vector<std::int32_t> assigned() const {
+    check_assigned_ranks();
     auto devices =
         assigned_devices(modules_, request_.partition.assign, request_.partition.fallback);
     if (const auto* reason = std::get_if<Infeasible>(&devices))
@@ -107,12 +122,6 @@ class ModulePlanner {
     }
     const bool by_hand = !request_.partition.assign.empty();
     const std::string key = by_hand ? "partition.assign" : "partition";
-    for (const std::int32_t one : device) {
-      if (one < devices) continue;
-      fail_at(request_.one_stage, key,
-              "puts a module on pipeline rank " + std::to_string(one) + ", and there are " +
-                  std::to_string(devices));
-    }
     for (std::int32_t one = 0; one < devices; ++one) {
       if (trains.contains(one)) continue;
       fail_at(request_.one_stage, key,

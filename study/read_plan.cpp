@@ -85,6 +85,8 @@ void read_assign(Section& section, PartitionConfig& partition) {
   const auto node = section.given("assign");
   if (!node) return;
   node->each_entry([&](const std::string& pattern, const YamlNode& rank) {
+    // What is wrong with it only the number of ranks tells.
+    section.study().origins["partition.assign." + pattern] = origin_of(rank);
     partition.assign.emplace_back(pattern,
                                   static_cast<std::int32_t>(rank.as_integer(0, kMaxRanks - 1)));
   });

@@ -108,7 +108,12 @@ TEST_CASE("what does not go with modules on devices is refused where it is said"
         at + "34: partition.assign: leaves pipeline rank 2 of 4 without a module that has "
              "parameters; give it one");
   CHECK(fault(study_with("{method: smp, assign: {encoder: 5}}", "{pipeline: 2}")) ==
-        at + "34: partition.assign: puts a module on pipeline rank 5, and there are 2");
+        at + "44: partition.assign.encoder: there are pipeline ranks 0 to 1, not 5");
+  CHECK(fault(study_with("{method: smp, assign: {encoder: 1, \"decoder.layers.1*\": 2}}",
+                         "{pipeline: 2}")) ==
+        at + "68: partition.assign.decoder.layers.1*: there are pipeline ranks 0 to 1, not 2");
+  CHECK(fault(study_with("{method: smp, assign: {encoder: 1}, default: 3}", "{pipeline: 2}")) ==
+        at + "57: partition.default: there are pipeline ranks 0 to 1, not 3");
   CHECK(fault(study_with("{method: smp, assign: {enc: 1}}", "{}")) ==
         at + "34: partition.assign: no module of the model matches 'enc'");
   CHECK(fault(study_with("{method: smp, memory_weight: 0.5, assign: {encoder: 1}}", "{}")) ==
