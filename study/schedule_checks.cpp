@@ -156,8 +156,6 @@ void resolve_replicas(Study& study) {
          "partition.replicas says how many each pipeline rank has; leave this key out");
   refuse(!placement.empty() && !by_stage, "parallel.placement",
          "is stages or flat with partition.replicas, whose numbers of ranks letters cannot place");
-  refuse(parallel.zero.stage > 0 && parallel.zero.by == ZeroConfig::By::kParameter,
-         "parallel.zero.by", "parameter does not go with " + own + "; write shard");
   refuse(parallel.d2d_buffer > 0, "parallel.d2d_buffer",
          "does not go with " + own + "; leave one of them out");
   refuse(study.schedule.post_validation, "schedule.post_validation",

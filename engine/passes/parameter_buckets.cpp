@@ -100,6 +100,10 @@ class BucketPlanner {
 
   void find_owners() {
     owner_.assign(training_.graph.parameters.size(), -1);
+    // What ranks with unlike numbers of replicas share: all of them have a first one.
+    for (const ParameterId index : owner_.keys()) {
+      if (!parallel_.replicas.empty() && ranks_[index].size() > 1) owner_[index] = 0;
+    }
     for (std::int32_t rank = 0; rank < parallel_.pipeline; ++rank) {
       std::vector<ParameterId> held;
       std::vector<std::int32_t> known;
@@ -113,7 +117,7 @@ class BucketPlanner {
         }
       }
       const std::vector<std::int32_t> owners =
-          balanced_owners(sizes, parallel_.data, std::move(known));
+          balanced_owners(sizes, parallel_.replicas_at(rank), std::move(known));
       for (std::size_t i = 0; i < held.size(); ++i) owner_[held[i]] = owners[i];
     }
   }

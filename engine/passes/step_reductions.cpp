@@ -125,7 +125,7 @@ ValueId StepReductions::over_replicas(Bucket& bucket, ValueId gradient, const st
 }
 
 /// Replicas of unlike numbers have no partner each at the other pipeline ranks: all that share the
-/// weights add up what each has, and with ZeRO-1 each takes its shard.
+/// weights add up what each has, and with ZeRO-1 each takes its shard, or the owner all.
 ValueId StepReductions::over_unlike_tied(Bucket& bucket, ValueId gradient,
                                          const std::string& suffix, BucketSegments& segments) {
   const GroupId group = tied_group(bucket.tied);
@@ -133,6 +133,15 @@ ValueId StepReductions::over_unlike_tied(Bucket& bucket, ValueId gradient,
   segments.reduce_tied =
       add_step_segment(program(), bucket.stage, "REDUCE_TIED" + suffix, Phase::kCommunicate,
                        {collective_op(OpKind::kAllReduce, group, StreamId::kNorm, gradient, sum)});
+  if (bucket.owner >= 0) {
+    Value own = program().values[sum];
+    own.name += "_own";
+    own.alias = Alias{sum, 0, kNoIndex};
+    own.owner = static_cast<std::int16_t>(bucket.owner);
+    own.spec = program().values[bucket.parameter_shard].spec;
+    bucket.whole.push_back(program().values.add(std::move(own)));
+    return bucket.whole.back();
+  }
   if (!shards_state(parallel_)) return sum;
   Value shard = program().values[bucket.gradient_shard];
   shard.name = program().values[sum].name + "_shard";

@@ -216,7 +216,8 @@ class StepBuilder {
       op.kind = OpKind::kSumSquares;
       OpAttrs attrs;
       std::int64_t alike = group_size(program().mesh, axes_of(bucket.replicated));
-      if (unlike() && !shards_state()) alike *= parallel_.replicas_at(rank);
+      const bool all_have_it = !shards_state() && bucket.owner < 0;
+      if (unlike() && all_have_it) alike *= parallel_.replicas_at(rank);
       attrs.share = 1.0F / static_cast<float>(alike);
       op.attrs = add_attrs(program(), attrs);
       op.reads.push_back({reduced_[i], 0});

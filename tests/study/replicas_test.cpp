@@ -81,10 +81,6 @@ TEST_CASE("replicas that cannot be are refused with what could") {
         below +
             "24: parallel.d2d_buffer: does not go with partition.replicas: replicas of each "
             "pipeline rank; leave one of them out");
-  CHECK(fault(study_with("{replicas: [1, 3]}", "parallel: {zero: {stage: 1, by: parameter}}\n")) ==
-        below +
-            "33: parallel.zero.by: parameter does not go with partition.replicas: replicas of "
-            "each pipeline rank; write shard");
   CHECK(fault(study_with("{replicas: [1, 2]}", "parallel: {tensor: 2, scatter_gather: true}\n")) ==
         below +
             "39: parallel.scatter_gather: cuts what is sent over the tensor group, and "

@@ -18,6 +18,7 @@ Sets on(int ranks, const std::string& partition, int microbatch = 4) {
           "training.microbatch=" + std::to_string(microbatch)};
 }
 const Sets kOneAndThree = on(4, "replicas: [1, 3]");
+const std::string kOwners = "parallel.zero={stage: 1, by: parameter}";
 
 }  // namespace
 
@@ -43,6 +44,10 @@ TEST_CASE("unlike numbers of replicas train as one device does") {
       joined(kOneAndThree, {"recompute={method: stage-aware, first: 0.5}"}),
       joined(kOneAndThree, {"parallel.zero=1"}),
       joined(on(8, "replicas: [3, 5]", 8), {"parallel.zero=1"}),
+      joined(kOneAndThree, {kOwners}),
+      joined(on(8, "replicas: [3, 5]", 8), {kOwners, "recompute=full"}),
+      joined(on(8, "replicas: [1, 3]"), {"parallel.tensor=2", kOwners}),
+      joined(on(6, "cuts: [1, 3], replicas: [2, 4], on: [1, 0, 1]"), {kOwners}),
       joined(on(8, "replicas: [1, 3]"),
              {"parallel.tensor=2", "parallel.sequence_parallel=true", "parallel.zero=1"}),
       joined(on(8, "replicas: [1, 3]"),
@@ -98,6 +103,7 @@ TEST_CASE("a run of unlike replicas goes on from other layouts, and they from it
       on(8, "replicas: [3, 5]", 8),
       on(4, "cuts: [1, 3], replicas: [1, 3], on: [0, 1, 0]"),
       joined(on(8, "replicas: [3, 5]", 8), {"parallel.zero=1"}),
+      joined(on(8, "replicas: [3, 5]", 8), {kOwners}),
       {"cluster.ranks=2", "partition={cuts: [1, 3], on: [0, 1, 0]}"},
       {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
       {"cluster.ranks=4", "parallel.pipeline=4"},
