@@ -115,8 +115,8 @@ class TreeText {
 
 std::vector<TracedModule> trace_modules(const ModelModules& modules, const TrainingGraph& training,
                                         const HardwareProfile& hardware,
-                                        const SoftwareProfile& software) {
-  const auto ops = profile_ops(training, hardware, software);
+                                        const SoftwareProfile& software, const OpTimes* measured) {
+  const auto ops = profile_ops(training, hardware, software, measured);
   const MemoryProfile memory = profile_memory(training);
   std::vector<TracedModule> out(modules.path.size());
   for (std::size_t m = 0; m < out.size(); ++m) out[m].parent = modules.parent[m];

@@ -10,15 +10,17 @@
 #include "engine/partition/model_modules.h"
 #include "engine/partition/tree_partition.h"
 #include "engine/passes/training_graph.h"
+#include "engine/planner/op_times.h"
 
 namespace trainyard {
 
 /// What the forward of one microbatch takes of each module by itself: bytes of parameters, those of
-/// activations that the backward reads, and the time of its kernels by the cost model. `modules`:
-/// of the graph of `training`, which has one stage.
+/// activations that the backward reads, and the time of its kernels, by the cost model or
+/// `measured`. `modules`: of the graph of `training`, which has one stage.
 std::vector<TracedModule> trace_modules(const ModelModules& modules, const TrainingGraph& training,
                                         const HardwareProfile& hardware,
-                                        const SoftwareProfile& software);
+                                        const SoftwareProfile& software,
+                                        const OpTimes* measured = nullptr);
 
 /// The tree down to modules of one device, siblings on one device as one line.
 std::vector<std::string> tree_lines(const ModelModules& modules,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/analytic_step.h"
+#include "app/op_timer.h"
 #include "app/prepare.h"
 #include "app/tried_pipelines.h"
 #include "engine/base/format.h"
@@ -51,6 +52,7 @@ class ModelProfiles {
   ModelProfiles(const PipelineRequest& request, const StudyResolvers& resolvers)
       : request_(request),
         resolvers_(resolvers),
+        timer_(resolvers),
         one_(prepare_study(study_of(1, false), resolvers)),
         training_(graph_of(one_)),
         pieces_(pieces_of(training_, one_.hardware, one_.software)) {}
@@ -64,8 +66,9 @@ class ModelProfiles {
         known_.try_emplace({samples, recompute && !request_.recompute}, PieceProfile{});
     if (is_new) {
       const Prepared prepared = prepare_study(study_of(samples, recompute), resolvers_);
-      at->second =
-          profile_pieces(graph_of(prepared), pieces_.begins, prepared.hardware, prepared.software);
+      const TrainingGraph graph = graph_of(prepared);
+      at->second = profile_pieces(graph, pieces_.begins, prepared.hardware, prepared.software,
+                                  timer_.of(prepared.study, graph));
     }
     return at->second;
   }
@@ -84,6 +87,7 @@ class ModelProfiles {
 
   const PipelineRequest& request_;
   const StudyResolvers& resolvers_;
+  OpTimer timer_;
   Prepared one_;
   TrainingGraph training_;
   ModelPieces pieces_;
@@ -107,7 +111,7 @@ class Planner {
   PlannedPipeline plan() {
     check_degrees();
     check_size();
-    const auto found = search_pipeline(problem(1), costs(request_.partition.rule != Rule::kCode));
+    const auto found = search_pipeline(problem(1), costs(!by_estimate()));
     if (const auto* none = std::get_if<Infeasible>(&found)) fail_for(none->reason);
     const auto& chosen = std::get<PipelinePlan>(found);
     PlannedPipeline out = planned(chosen.chosen, chosen.stages);
@@ -117,6 +121,9 @@ class Planner {
   }
 
  private:
+  bool measured() const { return request_.one_stage.times_of_ops.emulated; }
+  /// A step of the cost model's says nothing of measured stages.
+  bool by_estimate() const { return request_.partition.rule == Rule::kCode || measured(); }
   const Cluster& cluster() const { return request_.one_stage.cluster; }
   std::int64_t batch() const { return request_.one_stage.training.global_batch; }
   std::int64_t devices_per_node() const {
@@ -335,8 +342,8 @@ class Planner {
 
   std::string reason(const PipelinePlan& plan) const {
     return rule_text() + ": of " + counted(std::ssize(ends_), "block") + ", by " +
-           (request_.partition.rule == Rule::kCode ? "its estimate " : "a step of ") +
-           duration_text(plan.chosen.time);
+           (by_estimate() ? "its estimate " : "a step of ") + duration_text(plan.chosen.time) +
+           (measured() ? ", of times" + OpTimer::text(request_.one_stage) : "");
   }
 
   std::vector<std::string> lines(const PipelinePlan& plan) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/module_lines.h"
+#include "app/op_timer.h"
 #include "app/prepare.h"
 #include "engine/base/format.h"
 #include "engine/partition/module_walk.h"
@@ -28,7 +29,9 @@ class ModulePlanner {
         prepared_(prepare_study(request.one_stage, resolvers)),
         training_(graph_of(prepared_)),
         modules_(model_modules(training_.graph)),
-        traced_(trace_modules(modules_, training_, prepared_.hardware, prepared_.software)) {}
+        timer_(resolvers),
+        traced_(trace_modules(modules_, training_, prepared_.hardware, prepared_.software,
+                              timer_.of(prepared_.study, training_))) {}
 
   PlannedModules plan() {
     PlannedModules out;
@@ -86,7 +89,8 @@ class ModulePlanner {
     for (const std::size_t node : nodes.node_of)
       device.push_back(static_cast<std::int32_t>(partition.device[node]));
     out.reason = format("by costs of its modules, %.10g of memory and the rest of %s", weight(),
-                        timed() ? "time" : "numbers of modules");
+                        timed() ? "time" : "numbers of modules") +
+                 OpTimer::text(request_.one_stage);
     out.lines = tree_lines(modules_, traced_, nodes, partition);
     return device;
   }
@@ -136,6 +140,7 @@ class ModulePlanner {
   Prepared prepared_;
   TrainingGraph training_;
   ModelModules modules_;
+  OpTimer timer_;
   std::vector<TracedModule> traced_;
 };
 

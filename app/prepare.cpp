@@ -47,10 +47,16 @@ auto remembered(LookUp look_up) {
   };
 }
 
+/// What tells studies apart that leave times to measurements.
+std::string text_of(const TimesOfOps& times) {
+  return times.emulated ? " emulated " + times.file + "\n" : std::string();
+}
+
 /// All that the answer to a request follows from.
 std::string text_of(const PipelineRequest& request) {
   const PartitionConfig& partition = request.partition;
-  std::string text = resolved_study_text(request.one_stage) + request.schedule;
+  std::string text = resolved_study_text(request.one_stage) +
+                     text_of(request.one_stage.times_of_ops) + request.schedule;
   for (const double number :
        {static_cast<double>(partition.rule), static_cast<double>(partition.blocks),
         partition.margin, static_cast<double>(request.stages), static_cast<double>(request.each),
@@ -62,7 +68,8 @@ std::string text_of(const PipelineRequest& request) {
 
 std::string text_of(const ModulesRequest& request) {
   const PartitionConfig& partition = request.partition;
-  std::string text = resolved_study_text(request.one_stage);
+  std::string text =
+      resolved_study_text(request.one_stage) + text_of(request.one_stage.times_of_ops);
   for (const auto& [pattern, rank] : partition.assign)
     text += pattern + "=" + std::to_string(rank) + "\n";
   for (const double number :
@@ -75,8 +82,10 @@ std::string text_of(const ModulesRequest& request) {
 
 }  // namespace
 
-StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>& warnings) {
+StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>& warnings,
+                              TimeOps time_ops) {
   StudyResolvers resolvers;
+  resolvers.time_ops = std::move(time_ops);
   resolvers.model_preset = [](const std::string& name) -> std::optional<ModelConfig> {
     const ModelPreset* preset = find_model_preset(name);
     if (preset == nullptr) return std::nullopt;
@@ -180,9 +189,9 @@ Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
 }
 
 Prepared prepare(const std::string& path, const std::vector<std::string>& sets,
-                 const std::string& fidelity) {
+                 const std::string& fidelity, TimeOps time_ops) {
   std::vector<std::string> warnings;
-  const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
+  const StudyResolvers resolvers = make_resolvers(data_root(), warnings, std::move(time_ops));
   YamlNode document = YamlNode::load_file(path);
   if (!fidelity.empty()) document.set("fidelity=" + fidelity, "--fidelity " + fidelity);
   Study study = read_study_node(std::move(document), sets, resolvers);

@@ -24,12 +24,15 @@ struct Prepared {
 
 /// Look-ups of names in the folder `root` (data_root()) and in models/. What an imported model asks
 /// for and its graph leaves out is added to `warnings`, which must outlive the resolvers.
-StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>& warnings);
+/// `time_ops`: StudyResolvers' own.
+using TimeOps = std::function<OpTimes(const Study& one_stage)>;
+StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>& warnings,
+                              TimeOps time_ops = {});
 
 /// Throws ConfigError for anything wrong in the study or in what it names. `sets` as
 /// read_study_node(); `fidelity` is the argument of --fidelity, "": as the study says.
 Prepared prepare(const std::string& path, const std::vector<std::string>& sets,
-                 const std::string& fidelity = "");
+                 const std::string& fidelity = "", TimeOps time_ops = {});
 /// Ranks at work on one node at the same time.
 std::int64_t ranks_of_node(const Study& study);
 

@@ -1,5 +1,6 @@
 // `partition` and `schedule`, each a word or a map with its details; and `offload`.
 #include <algorithm>
+#include <filesystem>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "study/study_keys.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
+#include "study/study_words.h"
 
 namespace trainyard {
 
@@ -97,6 +99,27 @@ void read_default(Section& section, PartitionConfig& partition) {
     partition.fallback = static_cast<std::int32_t>(section.integer_of(*node, "default"));
 }
 
+/// `times: emulate` is the study's: the plan is the same whoever has measured.
+void read_times(Section& section, Study& study) {
+  if (const auto node = section.given("times")) {
+    using Times = PartitionConfig::Times;
+    const std::size_t word = read_word(*node, "times", kPartitionTimesWords);
+    study.times_of_ops.emulated = word == kPartitionTimesWords.size() - 1;
+    study.partition.times = word == 1 ? Times::kDescendants : Times::kModel;
+  }
+}
+
+/// A path of the study's folder, and of --set of the working directory.
+void read_measured(Section& section, Study& study) {
+  const auto file = section.given("measured");
+  if (!file) return;
+  if (!study.times_of_ops.emulated)
+    file->fail("holds what times: emulate measured; write that, or leave this key out");
+  const std::string said = file->as_text();
+  const std::string path = file->set_by().empty() ? path_from_study(study, said) : said;
+  study.times_of_ops.file = std::filesystem::absolute(path).lexically_normal().string();
+}
+
 /// Keys that are of another method than the one that the study says.
 void refuse_of_other_methods(const Study& study) {
   const PartitionConfig& partition = study.partition;
@@ -120,7 +143,13 @@ void refuse_of_other_methods(const Study& study) {
   if (method != "autopipe" || partition.shards != PartitionConfig::Shards::kFarthest)
     refuse({"bound"}, "is of method autopipe with shards: farthest");
   if (method != "smp")
-    refuse({"memory_weight", "times", "routing", "assign", "default"}, "is of method smp");
+    refuse({"memory_weight", "routing", "assign", "default"}, "is of method smp");
+  if (method != "smp" && method != "rannc")
+    refuse({"times", "measured"}, "is of methods smp and rannc");
+  if (method == "rannc" && partition.times == PartitionConfig::Times::kDescendants)
+    refuse({"times"},
+           "descendants counts modules, and method rannc weighs ops; write model or "
+           "emulate");
   if (method != "rannc") refuse({"rule", "blocks", "margin"}, "is of method rannc");
   if (method == "smp") {
     refuse({"replicas"}, "is of pipelines; method smp has the same replicas of all modules");
@@ -128,7 +157,8 @@ void refuse_of_other_methods(const Study& study) {
     if (!by_hand)
       refuse({"on", "default"}, "goes with assign; else method smp says where modules lie");
     else
-      refuse({"memory_weight", "times"}, "weighs modules, and assign says where they lie");
+      refuse({"memory_weight", "times", "measured"},
+             "weighs modules, and assign says where they lie");
   }
   if (method != "rannc") return;
   refuse({"replicas"},
@@ -146,6 +176,8 @@ void read_partition(Section& root) {
   section.read_all({{"ends", [&] { read_ends(section, partition); }},
                     {"budget", [&] { read_budget(section, partition); }},
                     {"blocks", [&] { read_blocks(section, partition); }},
+                    {"times", [&] { read_times(section, root.study()); }},
+                    {"measured", [&] { read_measured(section, root.study()); }},
                     {"cuts",
                      [&] {
                        if (const auto cuts = section.given("cuts")) read_cuts(*cuts, partition);

@@ -37,6 +37,12 @@ struct CheckpointConfig {
   std::int64_t keep = 2;
 };
 
+/// By what planners of stages weigh ops.
+struct TimesOfOps {
+  bool emulated = false;  // measured on a device by `emulate`; else by the cost model
+  std::string file;       // that holds them; empty: they are to be measured
+};
+
 struct Study : Plan {
   std::string file;
   Cluster cluster;
@@ -44,6 +50,7 @@ struct Study : Plan {
   DataConfig data;
   CheckpointConfig checkpoint;
   std::string fidelity = "fluid";  // analytic | fluid | step
+  TimesOfOps times_of_ops;         // of partition.times
 
   std::vector<std::string> warnings;
   std::vector<std::string> planned;       // what a planner of whole pipelines found, a line each

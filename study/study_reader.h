@@ -13,6 +13,7 @@
 #include "engine/cost/cpu_profile.h"
 #include "engine/cost/hardware_profile.h"
 #include "engine/cost/software_profile.h"
+#include "engine/planner/op_times.h"
 #include "study/memory_error.h"
 #include "study/planned_pipeline.h"
 #include "study/study.h"
@@ -67,6 +68,10 @@ struct StudyResolvers {
   /// Decides where the modules of a study of partition smp lie. Throws ConfigError at the key to
   /// blame. May be empty: then that method is refused.
   std::function<PlannedModules(const ModulesRequest& request)> plan_modules;
+
+  /// Runs the study, which has one stage, on this machine, and says what its kernels took. Throws
+  /// ConfigError, PlanError, BackendError. May be empty: then nothing is measured.
+  std::function<OpTimes(const Study& one_stage)> time_ops;
 
   /// The names that a look-up knows, for messages. May be empty.
   std::function<std::vector<std::string>(Names which)> names;

@@ -56,6 +56,9 @@ inline constexpr std::array<std::string_view, 8> kPartitionWords = {
     "uniform", "uniform-floor", "cost", "parameters", "autopipe", "search", "rannc", "smp"};
 inline constexpr IndexedArray<PartitionConfig::Times, std::string_view, 2> kModuleTimeWords = {
     "model", "descendants"};
+/// The same, and a study's own: what TimesOfOps says.
+inline constexpr std::array<std::string_view, 3> kPartitionTimesWords = {"model", "descendants",
+                                                                         "emulate"};
 inline constexpr IndexedArray<PartitionConfig::Routing, std::string_view, 2> kRoutingWords = {
     "parent", "direct"};
 inline constexpr IndexedArray<PartitionConfig::Rule, std::string_view, 3> kRuleWords = {

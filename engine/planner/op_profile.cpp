@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/error.h"
 #include "engine/cost/cost_model.h"
 #include "engine/graph/count_work.h"
 
@@ -9,27 +10,19 @@ namespace trainyard {
 
 namespace {
 
-class KernelTimes {
+/// What kernels do, of one instruction after another.
+class KernelWorks {
  public:
-  KernelTimes(const TrainingGraph& training, const HardwareProfile& hardware,
-              const SoftwareProfile& software)
-      : tensors_(training.graph.tensors),
-        hardware_(hardware),
-        software_(software) {}
+  explicit KernelWorks(const TrainingGraph& training) : tensors_(training.graph.tensors) {}
 
-  Seconds operator()(const Instruction& op) {
-    flop_ = 0;
-    if (op.kind == OpKind::kFree || moves_data(op.kind)) return 0;
+  /// Nothing of what takes a device no kernel: frees, and what moves data.
+  KernelWork operator()(const Instruction& op) {
+    if (op.kind == OpKind::kFree || moves_data(op.kind)) return {};
     operands(op.reads, reads_);
     operands(op.writes, writes_);
     operands(op.accumulates, accumulates_);
-    const KernelWork work = kernel_work(op.kind, op.part, op.attrs, reads_, writes_, accumulates_);
-    flop_ = work.flop;
-    return kernel_time(work, hardware_, software_, 1, log_);
+    return kernel_work(op.kind, op.part, op.attrs, reads_, writes_, accumulates_);
   }
-
-  /// What the last one did.
-  Flop flop() const { return flop_; }
 
  private:
   template <typename Ids>
@@ -39,10 +32,39 @@ class KernelTimes {
   }
 
   const Indexed<TensorId, Tensor>& tensors_;
+  std::vector<OperandShape> reads_, writes_, accumulates_;
+};
+
+class KernelTimes {
+ public:
+  KernelTimes(const TrainingGraph& training, const HardwareProfile& hardware,
+              const SoftwareProfile& software, const OpTimes* measured)
+      : training_(training),
+        works_(training),
+        hardware_(hardware),
+        software_(software),
+        measured_(measured) {}
+
+  Seconds operator()(const Instruction& op) {
+    const KernelWork work = works_(op);
+    flop_ = work.flop;
+    if (work.cls == KernelClass::kNone) return 0;
+    if (measured_ == nullptr) return kernel_time(work, hardware_, software_, 1, log_);
+    const auto time = measured_->find(kernel_text(training_, op));
+    check(time.has_value(), "the times are those of the graph's kernels");
+    return *time;
+  }
+
+  /// What the last one did.
+  Flop flop() const { return flop_; }
+
+ private:
+  const TrainingGraph& training_;
+  KernelWorks works_;
   const HardwareProfile& hardware_;
   const SoftwareProfile& software_;
+  const OpTimes* measured_;
   SourceLog log_;
-  std::vector<OperandShape> reads_, writes_, accumulates_;
   Flop flop_ = 0;
 };
 
@@ -78,11 +100,23 @@ void add_crossing(const Graph& graph, Indexed<OpId, OpProfile>& ops) {
 
 }  // namespace
 
+std::optional<std::string> find_untimed(const TrainingGraph& training, const OpTimes& times) {
+  KernelWorks works(training);
+  for (const std::vector<Instruction>* list : {&training.forward, &training.backward}) {
+    for (const Instruction& op : *list) {
+      if (op.origin == kNoIndex || works(op).cls == KernelClass::kNone) continue;
+      std::string kernel = kernel_text(training, op);
+      if (!times.find(kernel)) return kernel;
+    }
+  }
+  return std::nullopt;
+}
+
 Indexed<OpId, OpProfile> profile_ops(const TrainingGraph& training, const HardwareProfile& hardware,
-                                     const SoftwareProfile& software) {
+                                     const SoftwareProfile& software, const OpTimes* measured) {
   const Graph& graph = training.graph;
   Indexed<OpId, OpProfile> out(graph.ops.size(), OpProfile{});
-  KernelTimes time(training, hardware, software);
+  KernelTimes time(training, hardware, software, measured);
   for (const Instruction& op : training.forward) {
     if (op.origin == kNoIndex) continue;
     out[op.origin].forward += time(op);

@@ -9,6 +9,7 @@
 #include "engine/cost/hardware_profile.h"
 #include "engine/cost/software_profile.h"
 #include "engine/passes/training_graph.h"
+#include "engine/planner/op_times.h"
 
 namespace trainyard {
 
@@ -21,10 +22,15 @@ struct OpProfile {
   Flop flop = 0;            // of its forward, in one microbatch
 };
 
-/// The forward ops of `training`, in their order. Times are those of kernels (kernel_time());
+/// A kernel of `training` that takes time and is not in `times`; nullopt: there is none.
+std::optional<std::string> find_untimed(const TrainingGraph& training, const OpTimes& times);
+
+/// The forward ops of `training`, in their order. Times are those of kernels (kernel_time()), or
+/// `measured` ones, which has all of them;
 /// collectives, the launches of the host and the optimizer's update take none here. Data inputs are
 /// loaded where they are read, and cross nowhere. O(instructions).
 Indexed<OpId, OpProfile> profile_ops(const TrainingGraph& training, const HardwareProfile& hardware,
-                                     const SoftwareProfile& software);
+                                     const SoftwareProfile& software,
+                                     const OpTimes* measured = nullptr);
 
 }  // namespace trainyard

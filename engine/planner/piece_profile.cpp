@@ -131,12 +131,13 @@ ModelPieces pieces_of(const TrainingGraph& training, const HardwareProfile& hard
 }
 
 PieceProfile profile_pieces(const TrainingGraph& training, const Numbered<OpId>& begins,
-                            const HardwareProfile& hardware, const SoftwareProfile& software) {
+                            const HardwareProfile& hardware, const SoftwareProfile& software,
+                            const OpTimes* measured) {
   PieceProfile out;
   const std::size_t count = begins.size();
   for (auto* of : {&out.forward, &out.backward, &out.kept, &out.recomputed, &out.gradients})
     of->resize(count, 0);
-  const auto profile = profile_ops(training, hardware, software);
+  const auto profile = profile_ops(training, hardware, software, measured);
   const auto piece = piece_of_ops(training.graph, begins);
   for (const OpId i : profile.keys()) {
     out.forward[piece[i]] += profile[i].forward;

@@ -37,10 +37,11 @@ struct PieceProfile {
 ModelPieces pieces_of(const TrainingGraph& training, const HardwareProfile& hardware,
                       const SoftwareProfile& software);
 
-/// Times are those of profile_ops(). Storage counts once, at the piece whose op makes it.
-/// `begins`: first ops of the pieces, of the same model.
+/// Times are those of profile_ops(), `measured` as there. Storage counts once, at the piece whose
+/// op makes it. `begins`: first ops of the pieces, of the same model.
 PieceProfile profile_pieces(const TrainingGraph& training, const Numbered<OpId>& begins,
-                            const HardwareProfile& hardware, const SoftwareProfile& software);
+                            const HardwareProfile& hardware, const SoftwareProfile& software,
+                            const OpTimes* measured = nullptr);
 
 /// The pieces as tasks, with the activations between them as values of a sample. Each waits for the
 /// one before it, whether it reads of it or not, so that blocks and stages are consecutive ops in

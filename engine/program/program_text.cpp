@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/base/hash.h"
+#include "engine/program/attrs_text.h"
 #include "engine/program/program_words.h"
 #include "engine/program/text_sink.h"
 #include "engine/sharding/spec_text.h"
@@ -176,7 +177,7 @@ class Writer : private TextSink {
         text(":");
         number(op.transfer.number());
       }
-      if (op.attrs != AttrId(0)) write_attrs(program_.attrs[op.attrs]);  // [0]: nothing said
+      if (op.attrs != AttrId(0)) write_attrs(program_.attrs[op.attrs], *this);  // [0]: nothing said
       operands("", op.reads);
       operands(" ->", op.writes);
       operands(" +>", op.accumulates);
@@ -243,45 +244,6 @@ class Writer : private TextSink {
     }
     if (!group.members.empty()) text("}");
     text(id == program_.owners ? " owners\n" : "\n");
-  }
-
-  void write_attrs(const OpAttrs& attrs) {
-    bool first = true;
-    words::for_attributes([&](std::string_view name, auto member) {
-      const auto value = attrs.*member;
-      if (value == OpAttrs{}.*member) return;
-      text(first ? "{" : " ");
-      first = false;
-      text(name);
-      if constexpr (!std::is_same_v<decltype(value), const bool>) {
-        text("=");
-        write_attribute(value);
-      }
-    });
-    if (!first) text("}");
-  }
-
-  template <typename Number>
-  void write_attribute(Number value) {
-    number(value);
-  }
-  void write_attribute(const HeightWidth& both) {
-    number(both.height);
-    text("x");
-    number(both.width);
-  }
-  void write_attribute(const RopeScaling& scaling) {
-    for (const float part : {scaling.factor, scaling.low, scaling.high}) {
-      number(part);
-      text("/");
-    }
-    number(scaling.original);
-  }
-  void write_attribute(const DimList& dims) {
-    for (std::size_t i = 0; i < dims.size(); ++i) {
-      if (i > 0) text(",");
-      number(dims[i]);
-    }
   }
 
   void operands(std::string_view before, const Operands& list) {

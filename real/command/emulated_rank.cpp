@@ -8,7 +8,10 @@
 #include <thread>
 #include <utility>
 
+#include "engine/base/error.h"
+#include "engine/base/format.h"
 #include "engine/memory/memory.h"
+#include "engine/program/rank_places.h"
 #include "real/cuda/cuda.h"
 #include "real/cuda/cuda_device.h"
 #include "real/data/samples.h"
@@ -17,7 +20,9 @@
 #include "real/exec/retained_memory.h"
 #include "real/exec/stand_in.h"
 #include "real/kernels/workspace.h"
+#include "real/launch/rank_environment.h"
 #include "real/train/rank_trainer.h"
+#include "study/study_words.h"
 
 namespace trainyard {
 
@@ -30,6 +35,8 @@ std::unique_ptr<Device> make_device(bool on_gpu) {
   if (on_gpu) return make_cuda_device(0);
   return std::make_unique<HostDevice>();
 }
+
+std::string gib(Bytes bytes) { return format("%.2f GiB", static_cast<double>(bytes) / kGiB); }
 
 /// The number in a file of the system's; nullopt: there is none ("max", no such file).
 std::optional<Bytes> number_in(const std::string& path) {
@@ -97,6 +104,31 @@ EmulationNeed emulation_need(const Program& program, std::size_t list, bool on_g
   }
   need.kept = need.used() / 6;  // retained_memory.h
   return need;
+}
+
+std::string kernels_word(const Study& study) {
+  return study.training.kernels == KernelSet::kCpu ? "cpu" : "cuda";
+}
+
+void use_threads(std::optional<std::int64_t> threads, const Study& study, std::int64_t ranks) {
+  if (environment_variable("OMP_NUM_THREADS") && !threads) return;
+  const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::int64_t sharing = study.cluster.name == kLocalCluster ? ranks : 1;
+  at::set_num_threads(
+      static_cast<int>(threads.value_or(std::max<std::int64_t>(1, cores / sharing))));
+}
+
+void check_memory(const TrainingPlan& plan, std::int64_t rank) {
+  const bool on_gpu = plan.prepared.study.training.kernels == KernelSet::kCuda;
+  const EmulationNeed need =
+      emulation_need(plan.program, list_of(plan.program, rank), on_gpu, at::get_num_threads());
+  const Bytes available = available_bytes(on_gpu);
+  if (need.total() <= available) return;
+  throw PlanError(
+      "rank " + std::to_string(rank) + " cannot be emulated on this machine: it needs " +
+      gib(need.total()) + " (values " + gib(need.values) + ", workspace of a kernel " +
+      gib(need.workspace) + ", blocks kept for the next tensor " + gib(need.kept) + "), of which " +
+      gib(available) + " are free: " + gib(need.total() - available) + " too much");
 }
 
 Bytes available_bytes(bool on_gpu) {

@@ -22,6 +22,16 @@ struct EmulationNeed {
 };
 EmulationNeed emulation_need(const Program& program, std::size_t list, bool on_gpu, int threads);
 
+/// cpu | cuda: whose kernels the study says.
+std::string kernels_word(const Study& study);
+
+/// As train does: OMP_NUM_THREADS wins over all but `threads`, and `ranks` of a local cluster share
+/// the machine's cores.
+void use_threads(std::optional<std::int64_t> threads, const Study& study, std::int64_t ranks);
+
+/// Says what is missing before a rank takes what others on this machine would be ended for.
+void check_memory(const TrainingPlan& plan, std::int64_t rank);
+
 /// Bytes that this process could still take: of a GPU's memory, or of the machine's as far as its
 /// cgroup allows.
 Bytes available_bytes(bool on_gpu);

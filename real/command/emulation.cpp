@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "app/op_times_file.h"
 #include "app/simulation.h"
 #include "calibrate/validate/measured_costs.h"
 #include "engine/base/error.h"
@@ -17,8 +18,8 @@
 #include "engine/program/no_ops.h"
 #include "engine/program/program_text.h"
 #include "engine/program/rank_places.h"
+#include "real/command/op_timing.h"
 #include "real/cuda/cuda.h"
-#include "real/launch/rank_environment.h"
 #include "report/trace_json.h"
 #include "study/compile_study.h"
 #include "study/profile_reader.h"
@@ -31,10 +32,6 @@
 namespace trainyard {
 
 namespace {
-
-std::string kernels_word(const Study& study) {
-  return study.training.kernels == KernelSet::kCpu ? "cpu" : "cuda";
-}
 
 /// Where the ranks run: as asked, or the study's, or said to be another.
 std::string choose_device(const EmulateOptions& options, const Study& study,
@@ -50,15 +47,15 @@ std::string choose_device(const EmulateOptions& options, const Study& study,
   return "cpu";
 }
 
-TrainingPlan plan_for(const EmulateOptions& options, const std::string& device,
-                      const Study& study) {
+TrainingPlan plan_for(const EmulateOptions& options, const std::string& device, const Study& study,
+                      const TimeOps& time_ops) {
   TrainOptions train;
   train.study = options.study;
   train.sets = options.sets;
   if (device != kernels_word(study)) train.sets.emplace_back("training.kernels=").append(device);
   train.sets.emplace_back(
       "data.path=synthetic");  // numbers mean nothing here, so no file of tokens has to be at hand
-  return plan_training(train);
+  return plan_training(train, time_ops);
 }
 
 /// Kernels of other devices than the study's have times of other devices too: those of this kind of
@@ -92,30 +89,6 @@ void check_ranks(const EmulateOptions& options, const Program& program) {
     throw ConfigError("--rank: the plan has ranks 0 to " + std::to_string(ranks - 1) + ", not " +
                       std::to_string(rank));
   }
-}
-
-std::string gib(Bytes bytes) { return format("%.2f GiB", static_cast<double>(bytes) / kGiB); }
-
-/// Says what is missing before a rank takes what others on this machine would be ended for.
-void check_memory(const TrainingPlan& plan, std::int64_t rank, bool on_gpu) {
-  const EmulationNeed need =
-      emulation_need(plan.program, list_of(plan.program, rank), on_gpu, at::get_num_threads());
-  const Bytes available = available_bytes(on_gpu);
-  if (need.total() <= available) return;
-  throw PlanError(
-      "rank " + std::to_string(rank) + " cannot be emulated on this machine: it needs " +
-      gib(need.total()) + " (values " + gib(need.values) + ", workspace of a kernel " +
-      gib(need.workspace) + ", blocks kept for the next tensor " + gib(need.kept) + "), of which " +
-      gib(available) + " are free: " + gib(need.total() - available) + " too much");
-}
-
-/// As train does: OMP_NUM_THREADS wins, and ranks of a local cluster share the machine's cores.
-void set_threads(const EmulateOptions& options, const Study& study) {
-  if (environment_variable("OMP_NUM_THREADS") && !options.threads) return;
-  const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
-  const std::int64_t sharing = study.cluster.name == kLocalCluster ? study.parallel.num_ranks() : 1;
-  at::set_num_threads(
-      static_cast<int>(options.threads.value_or(std::max<std::int64_t>(1, cores / sharing))));
 }
 
 OwnTime predicted_time(const Program& program, const Costs& costs, std::int64_t rank,
@@ -197,7 +170,7 @@ void run_ranks(const EmulateOptions& options, const TrainingPlan& plan, const Su
   for (const std::int64_t rank : options.ranks) {
     std::fprintf(stderr, "rank %lld runs alone on %s\n", static_cast<long long>(rank),
                  out.device.c_str());
-    check_memory(plan, rank, out.device == "cuda");
+    check_memory(plan, rank);
     EmulatedAnswer& answer = out.ranks.emplace_back();
     answer.run = emulate_rank(plan, rank, options.steps);
     answer.predicted = predicted_time(plan.program, costs, rank, answer.run.list);
@@ -248,15 +221,17 @@ Emulation emulate(const EmulateOptions& options) {
   if (!options.out.empty())
     folder.emplace(options.out, WrittenBy{"emulate", options.study}, options.overwrite);
   Emulation out;
-  const Prepared study = prepare(options.study, options.sets);
+  OpTiming timing(options.device, options.threads, options.steps);
+  const TimeOps time_ops = [&](const Study& one_stage) { return timing.time(one_stage); };
+  const Prepared study = prepare(options.study, options.sets, "", time_ops);
   out.study = options.study;
   out.warnings = study.study.warnings;
   out.device = choose_device(options, study.study, out.warnings);
-  TrainingPlan plan = plan_for(options, out.device, study.study);
+  TrainingPlan plan = plan_for(options, out.device, study.study, time_ops);
   check_ranks(options, plan.program);
   take_peers_profile(options, plan, out.device, out.warnings);
-  set_threads(options, study.study);
-  for (const std::int64_t rank : options.ranks) check_memory(plan, rank, out.device == "cuda");
+  use_threads(options.threads, study.study, study.study.parallel.num_ranks());
+  for (const std::int64_t rank : options.ranks) check_memory(plan, rank);
 
   const Summary summary = simulate_study(study);
   out.study_device = study.study.cluster.device;
@@ -268,6 +243,9 @@ Emulation emulate(const EmulateOptions& options) {
   out.threads = at::get_num_threads();
   out.peers_profile = plan.prepared.hardware.name;
   run_ranks(options, plan, summary, out);
+  if (folder && !timing.all().empty()) {
+    folder->write(kOpTimesFile, op_times_json({out.device, at::get_num_threads(), timing.all()}));
+  }
   if (folder) write_results(*folder, plan, out);
   return out;
 }

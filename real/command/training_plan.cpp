@@ -62,12 +62,20 @@ TrainingPlan plan_with_order(const TrainingPlan& plan, const std::string& rows,
   return out;
 }
 
-TrainingPlan plan_training(const TrainOptions& options) {
+TrainingPlan plan_of(Prepared prepared) {
+  TrainingPlan plan;
+  plan.prepared = std::move(prepared);
+  compile_plan(plan);
+  plan.num_ranks = plan.prepared.study.parallel.num_ranks();
+  return plan;
+}
+
+TrainingPlan plan_training(const TrainOptions& options, const TimeOps& time_ops) {
   TrainingPlan plan;
   std::vector<std::string> sets = options.sets;
   if (options.ranks) sets.push_back("cluster.ranks=" + std::to_string(*options.ranks));
   if (options.steps) sets.push_back("training.steps=" + std::to_string(*options.steps));
-  plan.prepared = prepare(options.study, sets);
+  plan.prepared = prepare(options.study, sets, "", time_ops);
   const Study& study = plan.prepared.study;
   if (study.framework.name != "trainyard") {
     throw ConfigError(options.study + ": framework: " + study.framework.name +

@@ -25,7 +25,11 @@ struct TrainingPlan {
 
 /// Throws ConfigError where this version cannot train the study, with what would work, and
 /// PlanError.
-TrainingPlan plan_training(const TrainOptions& options);
+/// `time_ops`: of a study that leaves its partition to measured times (StudyResolvers).
+TrainingPlan plan_training(const TrainOptions& options, const TimeOps& time_ops = {});
+
+/// The study as it is, compiled. Throws PlanError.
+TrainingPlan plan_of(Prepared prepared);
 
 /// The same study with the order `rows` (schedule/schedule_csv.h) of its searched schedule; `rule`:
 /// where that comes from.

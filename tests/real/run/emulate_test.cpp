@@ -103,6 +103,44 @@ TEST_CASE("a plan for GPUs is emulated with the cpu's kernels, and says whose Pr
   }
 }
 
+TEST_CASE("a partition by measured times is saved, and the same without measuring") {
+  const TrainingFolder folder;
+  const std::string model =
+      "model: {family: t5, layers: 2, hidden: 32, heads: 4, vocab: 64, seq_len: 16}\n"
+      "cluster: {preset: local, ranks: 2}\n"
+      "training: {global_batch: 8, precision: fp32, dropout: 0}\n";
+  const auto digest_of = [&](const std::string& study, const std::string& more) {
+    const Answer got =
+        folder.shell(std::string(TRAINYARD) + " compile --json " + folder.path(study) + more);
+    INFO(got.err);
+    REQUIRE(got.exit == 0);
+    return nlohmann::json::parse(got.out).at("program_digest").get<std::string>();
+  };
+  write_text(folder.path("smp.yaml"), model +
+                                          "parallel: {pipeline: 2}\nschedule: gpipe\n"
+                                          "partition: {method: smp, times: emulate}\n");
+  write_text(folder.path("rannc.yaml"),
+             model + "partition: {method: rannc, times: emulate, blocks: 8}\n");
+  for (const std::string study : {"smp", "rannc"}) {
+    CAPTURE(study);
+    const std::string out = study + " measured";
+    const auto json =
+        answer(folder, folder.path(study + ".yaml") + " --rank 0 --out '" + folder.path(out) + "'");
+    const std::string digest = json.at("program_digest");
+    CHECK(digest_of(study + ".yaml",
+                    " --set 'partition.measured=" + folder.path(out + "/partition_times.json") +
+                        "'") == digest);
+    std::filesystem::rename(folder.path(out), folder.path(study));
+    CHECK(digest_of(study + "/study.resolved.yaml", "") == digest);
+    CHECK_THAT(read_text(folder.path(study + "/study.resolved.yaml")),
+               Catch::Contains("measured (partition_times.json)"));
+    const Answer without =
+        folder.shell(std::string(TRAINYARD) + " simulate " + folder.path(study + ".yaml"));
+    CHECK(without.exit == 2);
+    CHECK_THAT(without.err, Catch::Contains("partition.times: emulate measures ops on a device"));
+  }
+}
+
 TEST_CASE("what cannot be emulated is refused before anything is allocated") {
   const TrainingFolder folder;
   const auto refused = [&](int exit, const std::string& arguments) {
