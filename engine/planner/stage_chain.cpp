@@ -20,6 +20,8 @@ class GroupedStage {
         factor_(factor),
         group_of_(group_of_ops(training, groups)),
         maker_(training.graph.tensors.size(), kNobody),
+        first_back_(training.graph.tensors.size(), kNobody),
+        last_back_(training.graph.tensors.size(), kNobody),
         read_back_(training.graph.tensors.size(), false),
         handed_on_(training.graph.tensors.size(), false) {
     forward_.resize(count());
@@ -38,7 +40,14 @@ class GroupedStage {
       const int group = place_of(op);
       if (group == kNobody) continue;
       backward_[group].push_back(&op);
-      for (const TensorId read : op.reads) read_back_[root(read)] = true;
+      for (const TensorId read : op.reads) {
+        read_back_[root(read)] = true;
+        last_back_[root(read)] = group;
+      }
+      for (const TensorId write : op.writes) {
+        int& first = first_back_[root(write)];
+        if (first == kNobody) first = group;
+      }
     }
   }
 
@@ -54,21 +63,20 @@ class GroupedStage {
       }
       out.input.push_back(result);
       out.saved.push_back(std::max(saved, result));
-      const double saving = peak(forward_[g], [&](TensorId id) {
+      const double saving = peak(forward_[g], {}, [&](TensorId id) {
         return maker_[id] == g && (handed_on_[id] || read_back_[id]);
       });
       const double dropping =
-          peak(forward_[g], [&](TensorId id) { return maker_[id] == g && handed_on_[id]; });
+          peak(forward_[g], {}, [&](TensorId id) { return maker_[id] == g && handed_on_[id]; });
       out.forward_extra.push_back(std::max({0.0, saving - out.saved.back(), dropping - result}));
-      out.backward_extra.push_back(
-          std::max(out.input[g], peak(backward_[g], [&](TensorId) { return false; })));
+      out.backward_extra.push_back(std::max(0.0, backward_peak(g) - out.saved.back() - result));
       const Seconds end = end_of(g, ends, before);
       out.forward.push_back(end - before);
       before = end;
       out.backward.push_back(0);
     }
     out.backward.push_back(0);
-    out.backward_extra.push_back(peak(backward_[count()], [&](TensorId) { return false; }));
+    out.backward_extra.push_back(peak(backward_[count()], {}, [&](TensorId) { return false; }));
     return out;
   }
 
@@ -117,16 +125,40 @@ class GroupedStage {
     return sum;
   }
 
-  /// Most bytes that live at once of what these instructions write first, freed behind their last
-  /// use among them but for those that `stay`.
-  double peak(const std::vector<const Instruction*>& ops,
+  /// Most bytes that live at once while a group's backward runs, of what it keeps, the gradient of
+  /// its result and what it makes: each as long as it is read, its own result's gradient to the
+  /// end.
+  double backward_peak(int group) const {
+    std::set<TensorId> there = made_in(group);
+    for (const Instruction* op : backward_[group]) {
+      for (const TensorId read : op->reads) {
+        const int by = first_back_[root(read)];
+        if (by != kNobody && by != group) there.insert(root(read));
+      }
+    }
+    return peak(backward_[group], there, [&](TensorId id) { return last_back_[id] != group; });
+  }
+
+  /// Most bytes that live at once of what is `there` and of what these instructions write, freed
+  /// behind their last use among them but for what they write and `stay` says.
+  double peak(const std::vector<const Instruction*>& ops, const std::set<TensorId>& there,
               const std::function<bool(TensorId)>& stay) const {
     struct Span {
       std::size_t first = 0, last = 0;
+      bool there = false;
     };
     std::map<TensorId, Span> spans;
+    const auto reads_of = [&](TensorId id) {
+      return std::any_of(ops.begin(), ops.end(), [&](const Instruction* op) {
+        return std::any_of(op->reads.begin(), op->reads.end(),
+                           [&](TensorId read) { return root(read) == id; });
+      });
+    };
+    for (const TensorId id : there) {
+      if (reads_of(id)) spans.emplace(id, Span{0, 0, true});
+    }
     for (std::size_t i = 0; i < ops.size(); ++i) {
-      for (const TensorId write : ops[i]->writes) spans.try_emplace(root(write), Span{i, i});
+      for (const TensorId write : ops[i]->writes) spans.try_emplace(root(write), Span{i, i, false});
       const auto touch = [&](TensorId id) {
         const auto found = spans.find(root(id));
         if (found != spans.end()) found->second.last = i;
@@ -137,7 +169,7 @@ class GroupedStage {
     std::vector<double> change(ops.size() + 1, 0);
     for (const auto& [id, span] : spans) {
       change[span.first] += bytes(id);
-      change[stay(id) ? ops.size() : span.last + 1] -= bytes(id);
+      change[!span.there && stay(id) ? ops.size() : span.last + 1] -= bytes(id);
     }
     double now = 0, most = 0;
     for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -177,7 +209,8 @@ class GroupedStage {
   std::int32_t stage_;
   double factor_;
   Indexed<OpId, std::int32_t> group_of_;
-  Indexed<TensorId, int> maker_;  // of storages: the group that writes them first
+  Indexed<TensorId, int> maker_;  // of storages: the group whose forward writes them first
+  Indexed<TensorId, int> first_back_, last_back_;  // whose backward writes and reads them
   Indexed<TensorId, bool> read_back_, handed_on_;
   std::vector<std::vector<const Instruction*>> forward_, backward_;  // [group]
 };
