@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "app/simulation.h"
 #include "engine/exec/analytic_executor.h"
 #include "engine/exec/costs.h"
 #include "study/compile_study.h"
@@ -31,6 +32,10 @@ Trace step_of(const Prepared& prepared, const Study& study, const Program& progr
   options.record_rows = with_rows;
   const std::array<Job, 1> jobs = {Job{&program, 0}};
   return executor.run(jobs, costs, options);
+}
+
+Seconds simulated_step(const Prepared& prepared, const Study& study, const Program& program) {
+  return step_of(prepared, study, program, false, *make_executor("fluid")).period;
 }
 
 std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,

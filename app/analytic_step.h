@@ -23,6 +23,10 @@ Trace step_of(const Prepared& prepared, const Study& study, const Program& progr
 Trace step_of(const Prepared& prepared, const Study& study, const Program& program, bool with_rows,
               Executor& executor);
 
+/// A step with links shared (fidelity fluid), whatever the study's fidelity, so that all take the
+/// same choice.
+Seconds simulated_step(const Prepared& prepared, const Study& study, const Program& program);
+
 std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,
                                  const Program& program);
 

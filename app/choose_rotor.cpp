@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "app/analytic_step.h"
+#include "app/rotor_rivals.h"
 #include "app/rotor_text.h"
 #include "engine/base/readable.h"
 #include "engine/passes/chain_groups.h"
@@ -23,7 +24,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr const char* kSequencesKey = "recompute.sequences";
+constexpr const char *kSequencesKey = "recompute.sequences", *kMethodKey = "recompute.method";
 constexpr int kMostTries = 12;      // Programs, until what rotor may take is what there is
 constexpr double kMoreRoom = 1.25;  // of what there is: rotor's groups may take more than Programs
 constexpr double kStep = 0.02;      // of what rotor may take, at least, where that is too much
@@ -94,13 +95,14 @@ class RotorChooser {
       make_ranks();
       search();
     }
-    const auto peaks = peaks_with(chosen_);
+    const Program program = program_with(chosen_);
+    const auto peaks = peaks_of(prepared_, study_, program);
     RotorChoice out;
     out.has_cores = !attention_cores(training_).empty();
     for (const MemoryPeak& peak : peaks) out.peak = std::max(out.peak, peak.total);
     out.fits = out.peak <= budget_;
-    out.sequences = study_.recompute.sequences;
-    out.step = step_;
+    out.recompute = study_.recompute;
+    if (out.fits) out.step = simulated_step(prepared_, study_, program);
     for (std::size_t stage = 0; stage < chosen_.size(); ++stage) {
       chosen_[stage] = as_kept(std::move(chosen_[stage]), stage);
       const auto rank = log_.schedule.rank_of(static_cast<int>(stage));
@@ -116,8 +118,9 @@ class RotorChooser {
   struct Rank {
     std::vector<std::int32_t> stages;
     std::unique_ptr<RotorInFlight> rotor;
-    double least = 0, room = 0, low = 0, high = 0;  // bytes that rotor may take
-    bool fits = false;                              // sequences at `low` do
+    double room = 0, low = 0, high = 0;  // bytes that rotor may take
+    double least = 0;                    // for which it has sequences; 0: not known
+    bool fits = false;                   // sequences at `low` do
     bool done = false;
   };
 
@@ -181,7 +184,6 @@ class RotorChooser {
     return sum;
   }
 
-  /// Where no sequences fit what there is by what groups take, those that take least are tried.
   static void grow_until_possible(Rank& rank, const std::vector<ChainInFlight>& chains,
                                   std::int64_t slots) {
     rank.rotor = std::make_unique<RotorInFlight>(chains, rank.high, slots);
@@ -189,30 +191,36 @@ class RotorChooser {
       rank.high *= 2;
       rank.rotor = std::make_unique<RotorInFlight>(chains, rank.high, slots);
     }
-    double least = 0, enough = rank.high;
+  }
+
+  /// Where no sequences fit what there is by what groups take, those that take least are tried.
+  static void find_least(Rank& rank, double too_little) {
+    double least = too_little, enough = rank.high;
     while (enough - least > kNear * enough) {
       const double middle = (least + enough) / 2;
       (rank.rotor->solve(middle) ? enough : least) = middle;
     }
-    rank.least = enough;
-    rank.low = enough;
-    rank.room = std::clamp(rank.room, rank.least, rank.high);
+    rank.least = rank.low = rank.room = enough;
   }
 
   /// Peaks of ranks are of their own stages alone, and so all ranks are brought near at once.
   void search() {
     Sequences tried = chosen_;
     for (int n = 0; n < kMostTries && any_open(); ++n) {
-      for (const Rank& rank : ranks_) {
-        if (!rank.done) put_sequences(rank, rank.room, tried);
+      for (Rank& rank : ranks_) {
+        if (rank.done || put_sequences(rank, rank.room, tried)) continue;
+        find_least(rank, rank.room);
+        put_sequences(rank, rank.least, tried);
       }
-      const auto peaks = peaks_with(tried);
+      const auto peaks = peaks_of(prepared_, study_, program_with(tried));
       for (std::size_t r = 0; r < ranks_.size(); ++r) {
         if (!ranks_[r].done) learn(ranks_[r], peaks[r].total, tried);
       }
     }
     for (Rank& rank : ranks_) {
-      if (rank.rotor && !rank.fits) put_sequences(rank, rank.least, chosen_);
+      if (!rank.rotor || rank.fits) continue;
+      if (rank.least == 0) find_least(rank, 0);
+      put_sequences(rank, rank.least, chosen_);
     }
   }
 
@@ -220,11 +228,12 @@ class RotorChooser {
     return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.done; });
   }
 
-  static void put_sequences(const Rank& rank, double room, Sequences& out) {
+  /// Whether there are any that fit so much by what groups take.
+  static bool put_sequences(const Rank& rank, double room, Sequences& out) {
     auto found = rank.rotor->solve(room);
-    check(found.has_value(), "what fitted a smaller memory fits a larger one");
-    for (std::size_t s = 0; s < rank.stages.size(); ++s)
+    for (std::size_t s = 0; found && s < rank.stages.size(); ++s)
       out[rank.stages[s]] = std::move((*found)[s]);
+    return found.has_value();
   }
 
   void learn(Rank& rank, Bytes peak, const Sequences& tried) {
@@ -253,15 +262,14 @@ class RotorChooser {
     return sequence;
   }
 
-  std::vector<MemoryPeak> peaks_with(const Sequences& sequences) {
+  Program program_with(const Sequences& sequences) {
     study_.recompute.sequences.clear();
     for (std::size_t stage = 0; stage < sequences.size(); ++stage)
       study_.recompute.sequences.push_back(to_text(as_kept(sequences[stage], stage)));
     PassLog log;
-    const auto program = program_of(prepared_, study_, log);
+    auto program = program_of(prepared_, study_, log);
     check(program.has_value(), "a Program without recomputation has one with it");
-    step_ = step_of(prepared_, study_, *program, false).period;
-    return peaks_of(prepared_, study_, *program);
+    return *std::move(program);
   }
 
   const Prepared& prepared_;
@@ -269,7 +277,6 @@ class RotorChooser {
   Bytes budget_;
   Keeps keeps_;
   std::vector<bool> keep_all_;
-  Seconds step_ = 0;  // of the latest Program
   PassLog log_;
   TrainingGraph training_;  // without recomputation
   ChainGroups groups_;
@@ -279,6 +286,12 @@ class RotorChooser {
   Sequences chosen_;  // [stage]
 };
 
+/// Whether something with this peak, and this step where it fits, is to be taken instead.
+bool is_better(bool fits, Seconds step, Bytes peak, const RotorChoice& than) {
+  if (fits != than.fits) return fits;
+  return fits ? step < than.step : peak < than.peak;
+}
+
 }  // namespace
 
 bool leaves_to_rotor(const Study& study) {
@@ -287,25 +300,39 @@ bool leaves_to_rotor(const Study& study) {
 }
 
 bool RotorChoice::recomputes() const {
-  return std::any_of(sequences.begin(), sequences.end(), [](const std::string& sequence) {
-    return sequence.find("CF") != std::string::npos || sequence.find("Fs") != std::string::npos;
-  });
+  const std::vector<std::string>& sequences = recompute.sequences;
+  return sequences.empty() ||
+         std::any_of(sequences.begin(), sequences.end(), [](const std::string& sequence) {
+           return sequence.find("CF") != std::string::npos ||
+                  sequence.find("Fs") != std::string::npos;
+         });
 }
 
 std::variant<RotorChoice, Infeasible> choose_rotor(const Prepared& prepared, Study study,
                                                    Bytes budget) {
   auto all = RotorChooser(prepared, study, budget, Keeps::kAll, {}).run();
-  auto* const kept = std::get_if<RotorChoice>(&all);
-  const bool again = kept != nullptr && (!kept->fits || kept->recomputes());
-  if (!again || !kept->has_cores) return all;
-  auto but_cores =
-      RotorChooser(prepared, std::move(study), budget, Keeps::kAllButCores, kept->has_room).run();
-  auto* const other = std::get_if<RotorChoice>(&but_cores);
-  check(other != nullptr, "cores of attention do not decide whether there is a Program");
-  const bool better = other->fits != kept->fits ? other->fits
-                      : kept->fits              ? other->step < kept->step
-                                                : other->peak < kept->peak;
-  return better ? but_cores : all;
+  if (std::holds_alternative<Infeasible>(all)) return all;
+  auto best = std::get<RotorChoice>(std::move(all));
+  if (best.fits && !best.recomputes()) return best;
+  const bool cores = best.has_cores;
+  if (cores) {
+    auto other = RotorChooser(prepared, study, budget, Keeps::kAllButCores, best.has_room).run();
+    auto* const but_cores = std::get_if<RotorChoice>(&other);
+    check(but_cores != nullptr, "cores of attention do not decide whether there is a Program");
+    if (is_better(but_cores->fits, but_cores->step, but_cores->peak, best))
+      best = std::move(*but_cores);
+  }
+  for (RotorRival& rival : rotor_rivals(prepared, study, budget, cores)) {
+    const bool fits = rival.peak <= budget;
+    if (!is_better(fits, rival.step, rival.peak, best)) continue;
+    best.lines = {"recompute rotor: " + rival.name + ", takes least within " + bytes_text(budget) +
+                  " a device; its rank that needs most takes " + bytes_text(rival.peak)};
+    best.recompute = std::move(rival.recompute);
+    best.peak = rival.peak;
+    best.fits = fits;
+    best.step = rival.step;
+  }
+  return best;
 }
 
 void choose_sequences(Prepared& prepared) {
@@ -325,8 +352,10 @@ void choose_sequences(Prepared& prepared) {
                           std::to_string(choice.peak) + " B (" + bytes_text(choice.peak) + ")",
                       said ? "recompute.memory_budget" : "recompute"});
   }
-  recompute.sequences = std::move(choice.sequences);
-  study.origins[kSequencesKey] = derived_origin("the fastest within " + bytes_text(budget));
+  const bool sequences = !choice.recompute.sequences.empty();
+  study.origins[sequences ? kSequencesKey : kMethodKey] =
+      derived_origin("rotor: the fastest within " + bytes_text(budget));
+  recompute = std::move(choice.recompute);
   study.planned.insert(study.planned.end(), choice.lines.begin(), choice.lines.end());
 }
 

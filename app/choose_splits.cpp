@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,11 +12,10 @@
 
 #include "app/analytic_step.h"
 #include "app/choose_rotor.h"
-#include "app/simulation.h"
+#include "app/peer_shardings.h"
 #include "app/splits_text.h"
 #include "engine/base/format.h"
 #include "engine/base/readable.h"
-#include "engine/exec/costs.h"
 #include "engine/passes/one_stage_graph.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/plan_method.h"
@@ -87,14 +87,19 @@ class SplitChooser {
     auto whole = plan_whole(kernels_, plan_);
     if (const auto* reason = std::get_if<Infeasible>(&whole)) throw plan_error(study_, *reason);
     whole_ = std::get<PlannedGraph>(std::move(whole));
-    try_methods();
+    for (NamedSharding& peer : peer_shardings(kernels_, plan_, study_.model.family))
+      try_sharding(peer.name, std::move(peer.planned));
     make_problem();
     try_budgets();
-    if (rotor_) try_larger();
+    if (rotor_) {
+      try_larger();
+      recompute_trials();
+    }
     if (!fits(best_)) {
       try_smaller();
       if (!fits(best_)) fail();
     }
+    if (rotor_ && !trials_[best_].recompute) recompute(trials_[best_]);
     ChosenSplits out;
     out.trials = std::move(trials_);
     out.best = best_;
@@ -137,85 +142,55 @@ class SplitChooser {
       return nullptr;
     }
     const auto& program = std::get<Program>(compiled);
-    trial.step = simulated_step(program);
+    trial.step = simulated_step(prepared_, study_, program);
     for (const MemoryPeak& peak : peaks_of(prepared_, study_, program))
       trial.peak = std::max(trial.peak, peak.total);
     trial.whole = trial.peak;
-    if (rotor_) recompute_within(trial);
+    if (recomputes_) recompute_within(trial);
     const bool better = is_better(trial, best_);
     trials_.push_back(std::move(trial));
     if (better) best_ = trials_.size() - 1;
     return &trials_.back();
   }
 
+  /// What rotor makes of those that take too much, the fastest without it first: few others can
+  /// win.
+  void recompute_trials() {
+    std::vector<std::size_t> order(trials_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return trials_[a].step < trials_[b].step;
+    });
+    recomputes_ = true;
+    best_ = kNone;
+    for (const std::size_t trial : order) {
+      recompute_within(trials_[trial]);
+      if (is_better(trials_[trial], best_)) best_ = trial;
+    }
+  }
+
   /// Where a sharding takes too much, what rotor makes of it; none where it would be slower than
   /// the best even without what is computed again.
   void recompute_within(SplitTrial& trial) {
     const bool may_win = !fits(best_) || trial.step < trials_[best_].step;
-    const bool too_much = static_cast<double>(trial.peak) > budget_;
-    if (too_much && !may_win) return;
+    if (static_cast<double>(trial.peak) > budget_ && may_win) recompute(trial);
+  }
+
+  void recompute(SplitTrial& trial) {
     Study study = study_;
+    study.parallel.tensor_ops = trial.ops;
     study.recompute = prepared_.study.recompute;
     auto found = choose_rotor(prepared_, study, static_cast<Bytes>(budget_));
     auto* choice = std::get_if<RotorChoice>(&found);
     if (choice == nullptr) return;
-    trial.sequences = study.recompute.sequences = std::move(choice->sequences);
+    trial.recompute = std::move(choice->recompute);
     trial.lines = std::move(choice->lines);
-    if (!too_much) return;
-    PassLog log;
-    const auto program = program_of(prepared_, study, log);
-    check(program.has_value(), "sequences that rotor has found have a Program");
-    trial.step = simulated_step(*program);
     trial.peak = choice->peak;
-  }
-
-  /// Links shared, whatever the study's fidelity, so that all take the same choice.
-  Seconds simulated_step(const Program& program) const {
-    return step_of(prepared_, study_, program, false, *make_executor("fluid")).period;
+    if (choice->fits) trial.step = choice->step;
   }
 
   const SplitTrial* try_choice(const std::string& name, const Choice& choice) {
     return try_sharding(name, problem_->planned(choice));
-  }
-
-  void try_planned(const std::string& name, std::variant<PlannedGraph, Infeasible> planned) {
-    if (auto* found = std::get_if<PlannedGraph>(&planned)) try_sharding(name, std::move(*found));
-  }
-
-  /// The axes in front for the batch, those behind them as megatron or atp has its own.
-  void try_methods() {
-    const Axes& all = plan_.tensor;
-    for (std::size_t batch = 0; batch <= all.size(); ++batch) {
-      const Axes front(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(batch));
-      const Axes behind(all.begin() + static_cast<std::ptrdiff_t>(batch), all.end());
-      MegatronPlan megatron;
-      megatron.mesh = plan_.mesh;
-      megatron.data = plan_.data;
-      megatron.data.insert(megatron.data.end(), front.begin(), front.end());
-      megatron.early = set_of(front);
-      megatron.tensor = behind;
-      const std::string over = batch == 0 ? "" : ", batch over " + axes_text(plan_.mesh, front);
-      for (const bool sequence : {false, true}) {
-        if (sequence && behind.empty()) continue;
-        megatron.sequence_parallel = sequence;
-        const std::string name = behind.empty() ? "batch over all axes"
-                                 : sequence     ? "megatron, sequence parallel" + over
-                                                : "megatron" + over;
-        try_planned(name, plan_megatron(kernels_, megatron));
-      }
-    }
-    const Family family = study_.model.family;
-    const bool of_layers = family == Family::kGpt || family == Family::kBert ||
-                           family == Family::kLlama || family == Family::kT5 ||
-                           family == Family::kVit || family == Family::kClip;
-    for (std::size_t first = 1; of_layers && first < all.size(); ++first) {
-      const AtpPlan atp{plan_.mesh, plan_.data,
-                        Axes(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first)),
-                        Axes(all.begin() + static_cast<std::ptrdiff_t>(first), all.end())};
-      try_planned(
-          "atp, " + axes_text(plan_.mesh, atp.first) + " by " + axes_text(plan_.mesh, atp.second),
-          plan_atp(kernels_, atp));
-    }
   }
 
   void make_problem() {
@@ -288,9 +263,14 @@ class SplitChooser {
   /// 5.3).
   void try_larger() {
     StrategyProblem problem = problem_->problem();
+    problem.budget = std::numeric_limits<double>::infinity();
+    const auto fastest = choose_strategies(problem, options());
+    const double enough = std::get<ChosenStrategies>(fastest).memory;
     double budget = std::max(0.0, budget_ - fixed_) * study_.parallel.pipeline;
-    for (int n = 0; n < kBudgets; ++n, budget *= 1 + kGrowth) {
+    bool all = false;  // answers to still larger budgets are the same
+    for (int n = 0; n < kBudgets && !all; ++n, budget *= 1 + kGrowth) {
       problem.budget = budget;
+      all = budget >= enough;
       const auto found = choose_strategies(problem, options());
       const auto* chosen = std::get_if<ChosenStrategies>(&found);
       if (chosen == nullptr) continue;
@@ -345,9 +325,10 @@ class SplitChooser {
   MapPlan plan_;
   AxisSet tensor_;
   Graph kernels_;
-  bool rotor_;        // recomputation is chosen with the splits
-  double budget_;     // bytes of a device
-  double fixed_ = 0;  // of it, whatever is chosen
+  bool rotor_;               // recomputation is chosen with the splits
+  bool recomputes_ = false;  // of each sharding at once
+  double budget_;            // bytes of a device
+  double fixed_ = 0;         // of it, whatever is chosen
   PlannedGraph whole_;
   std::optional<MapProblem> problem_;
   std::optional<Infeasible> refused_;  // why the first that has no Program has none
@@ -379,10 +360,11 @@ void choose_splits(Prepared& prepared) {
                      chosen.trials[chosen.best].name);
   parallel.tensor_ops = std::move(chosen.ops);
   SplitTrial& best = chosen.trials[chosen.best];
-  if (!best.sequences.empty()) {
-    prepared.study.recompute.sequences = best.sequences;
-    prepared.study.origins["recompute.sequences"] =
-        derived_origin("the fastest with these splits of ops");
+  if (best.recompute) {
+    const bool sequences = !best.recompute->sequences.empty();
+    prepared.study.recompute = *best.recompute;
+    prepared.study.origins[sequences ? "recompute.sequences" : "recompute.method"] =
+        derived_origin("rotor: the fastest with these splits of ops");
     chosen.lines.insert(chosen.lines.begin(), best.lines.begin(), best.lines.end());
   }
   auto& planned = prepared.study.planned;

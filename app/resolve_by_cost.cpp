@@ -8,8 +8,8 @@
 #include "app/analytic_step.h"
 #include "app/choose_partition.h"
 #include "app/choose_rotor.h"
+#include "app/choose_share.h"
 #include "app/choose_splits.h"
-#include "engine/planner/search_recompute.h"
 #include "engine/planner/search_schedule.h"
 #include "study/study_origin.h"
 #include "study/study_words.h"
@@ -32,27 +32,11 @@ std::optional<EvaluatedStep> evaluate_schedule(const Prepared& prepared, Study s
   return step;
 }
 
-std::optional<EvaluatedShare> evaluate_share(const Prepared& prepared, Study study, double first) {
-  study.recompute.first = first;
-  PassLog log;
-  const auto program = program_of(prepared, study, log);
-  if (!program) return std::nullopt;
-  const auto peaks = peaks_of(prepared, study, *program);
-  const auto largest = std::max_element(
-      peaks.begin(), peaks.end(), [](const auto& a, const auto& b) { return a.total < b.total; });
-  return EvaluatedShare{log.units, static_cast<std::size_t>(largest - peaks.begin()),
-                        largest->total};
-}
-
 /// `study`: prepared.study, or it with other cuts.
 void choose_recompute(const Prepared& prepared, Study& study) {
   if (study.recompute.method != RecomputeConfig::Method::kStageAware || study.recompute.first)
     return;
-  const ShareChoice choice =
-      search_recompute([&](double first) { return evaluate_share(prepared, study, first); },
-                       capacity_of(prepared), study.schedule.method == "scp");
-  study.recompute.first = choice.first;
-  study.origins["recompute.first"] = derived_origin(choice.reason);
+  choose_share(prepared, study, capacity_of(prepared));
 }
 
 /// Throws ConfigError in place of the Infeasible.

@@ -45,12 +45,6 @@ Runner runner_up(const StrategyProblem& problem, const Choice& choice, std::size
 
 }  // namespace
 
-std::string axes_text(const DeviceMesh& mesh, const Axes& axes) {
-  std::string text;
-  for (const AxisId axis : axes) text += (text.empty() ? "" : " ") + mesh.axis_name(axis);
-  return text;
-}
-
 std::vector<std::string> splits_text(const PlannedGraph& whole, const MapPlan& plan,
                                      const ChosenSplits& chosen) {
   std::vector<std::string> lines;

@@ -17,10 +17,10 @@ struct SplitTrial {
   std::vector<GivenSharding> ops;
   PlannedGraph planned;
   Seconds step = 0;
-  Bytes peak = 0;                      // of the rank that needs most
-  Bytes whole = 0;                     // the same, without what rotor recomputes
-  std::vector<std::string> sequences;  // of recompute rotor, [stage]; empty: it is another
-  std::vector<std::string> lines;      // what they compute again
+  Bytes peak = 0;                            // of the rank that needs most
+  Bytes whole = 0;                           // the same, without what rotor recomputes
+  std::optional<RecomputeConfig> recompute;  // what rotor has chosen
+  std::vector<std::string> lines;            // what it computes again
 };
 
 struct ChosenSplits {
@@ -31,8 +31,6 @@ struct ChosenSplits {
   std::vector<GivenSharding> ops;
   std::vector<std::string> lines;
 };
-
-std::string axes_text(const DeviceMesh& mesh, const Axes& axes);  // "tp0 tp1"
 
 /// The trials, fastest first; then each op that layers repeat once: its split, how its result is
 /// stored, what it takes, and the next best split with all others as they are.
