@@ -128,8 +128,9 @@ void choose_map_mesh(Study& study) {
   }
   parallel.tensor_mesh = std::move(shape);
   study.origins[kMeshKey] =
-      derived_origin(mesh.reason.empty() ? "levels of the cluster's links"
-                                         : "as square as it can be: " + mesh.reason);
+      derived_origin(!mesh.reason.empty()          ? "as square as it can be: " + mesh.reason
+                     : study.cluster.pairs.empty() ? "levels of the cluster's links"
+                                                   : "levels of the pairs that were measured");
 }
 
 }  // namespace trainyard

@@ -12,6 +12,7 @@
 #include "engine/base/user_text.h"
 #include "engine/cluster/most_reached.h"
 #include "engine/plan/plan_limits.h"
+#include "study/measured_pairs.h"
 #include "study/read_device.h"
 #include "study/read_fabric.h"
 #include "study/read_link.h"
@@ -239,6 +240,25 @@ void read_speed(Section& cluster_section, Cluster& cluster) {
   });
 }
 
+/// What pairs of the devices take, of a file that was measured.
+void read_pairs(Section& section, Cluster& cluster) {
+  const auto node = section.given("pairs");
+  if (!node) return;
+  const std::string path = absolute_path(section.study(), *node);
+  try {
+    cluster.pairs = read_pairs_file(path);
+  } catch (const ConfigError& error) {
+    if (error.where().line > 0) throw;
+    node->fail(error.what());
+  }
+  const std::int64_t devices = std::ssize(cluster.pairs);
+  if (devices < cluster.num_devices) {
+    node->fail("has pairs of " + std::to_string(devices) + " devices, and the cluster has " +
+               std::to_string(cluster.num_devices));
+  }
+  cluster.pairs_file = path;
+}
+
 /// A curve whose messages are faster than their links says more than a datasheet does.
 void warn_of_fast_links(Study& study) {
   const auto warn = [&](const std::string& key, const LinkClass& links, const MostReached& most) {
@@ -338,6 +358,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   }
   draft.rule({"cluster.fabric"}, [&] { check_fabric(section, cluster); });
   draft.attempt([&] { read_speed(section, cluster); });
+  draft.attempt([&] { read_pairs(section, cluster); });
   if (links_read) draft.attempt([&] { read_collectives(section, cluster); });
   section.finish();
   warn_of_fast_links(draft);

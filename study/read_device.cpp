@@ -1,8 +1,5 @@
 #include "study/read_device.h"
 
-#include <filesystem>
-#include <system_error>
-
 #include "engine/base/user_text.h"
 #include "study/study_origin.h"
 
@@ -15,11 +12,7 @@ std::string read_profile_file(const Study& study, const YamlNode& node,
     node.fail("expected the .yaml file that trainyard calibrate --out wrote, got " +
               trainyard::quoted(said));
   }
-  const std::filesystem::path path = node.set_by().empty() ? path_from_study(study, said) : said;
-  // study.resolved.yaml lies elsewhere, and means the same file.
-  std::error_code error_code;
-  std::string absolute = std::filesystem::absolute(path, error_code).lexically_normal().string();
-  if (error_code) node.fail("the working directory cannot be found: " + error_code.message());
+  std::string absolute = absolute_path(study, node);
   try {
     resolvers.hardware(absolute);
   } catch (const ConfigError& error) {

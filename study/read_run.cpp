@@ -119,6 +119,15 @@ std::string path_from_study(const Study& study, const std::string& path) {
   return joined.lexically_normal().string();
 }
 
+std::string absolute_path(const Study& study, const YamlNode& node) {
+  const std::string said = node.as_text();
+  const std::filesystem::path path = node.set_by().empty() ? path_from_study(study, said) : said;
+  std::error_code error_code;
+  std::string absolute = std::filesystem::absolute(path, error_code).lexically_normal().string();
+  if (error_code) node.fail("the working directory cannot be found: " + error_code.message());
+  return absolute;
+}
+
 void read_run(Section& root) {
   StudyDraft& draft = root.draft();
   draft.attempt([&] { read_framework(root); });

@@ -125,6 +125,9 @@ bool is_path(const std::string& text);
 void refuse_path(const YamlNode& name, const std::string& file);
 /// A path of the study, relative to the study's folder.
 std::string path_from_study(const Study& study, const std::string& path);
+/// The absolute path of the file that `node` names, relative to the study's folder, or, of --set,
+/// to the working directory: study.resolved.yaml lies elsewhere, and means the same file.
+std::string absolute_path(const Study& study, const YamlNode& node);
 
 /// Placement letters with those that are missing put just left of T: "DPT" -> "DPCET".
 std::string full_placement(std::string letters);

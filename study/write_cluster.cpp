@@ -167,6 +167,7 @@ void write_cluster(ResolvedText& out, const Study& study) {
     speed += (speed.empty() ? "" : ", ") + std::to_string(device) + ": " + number_text(factor);
   }
   out.line("speed", "{" + speed + "}");
+  if (!cluster.pairs_file.empty()) out.text("pairs", cluster.pairs_file);
   if (study.price > 0) out.number("price", study.price);
   out.open("collectives");
   for (const std::string_view collective : kCollectives) {

@@ -7,9 +7,11 @@ namespace trainyard {
 namespace {
 
 constexpr std::string_view kMeshKeys =
-    "devices  a list of numbers, or how many; at most 350\n"
+    "devices  a list of numbers, or how many; at most 350. Of a cluster or a file default all\n"
     "pairs    {\"0,1\": [alpha, beta], ...}: of every pair, in time per message and time per "
-    "byte\n"
+    "byte; or a file that\n"
+    "         calibrate --pairs wrote\n"
+    "cluster  instead of pairs: as in a study, whose links are asked\n"
     "rules    levels (default): betas within 10 % make a level, and levels axes, the slowest "
     "first; "
     "two axes where\n"

@@ -1,12 +1,17 @@
 // solve: problem `device-mesh`.
+#include <algorithm>
 #include <bit>
-#include <map>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
+#include "app/prepare.h"
 #include "app/solve/automatic_problems.h"
-#include "app/solve/named_nodes.h"
 #include "app/solve/problem_keys.h"
+#include "engine/base/user_text.h"
 #include "engine/cluster/pair_mesh.h"
+#include "study/measured_pairs.h"
+#include "system/data_root.h"
 
 namespace trainyard {
 
@@ -14,68 +19,99 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMostDevices = 350;  // a document has room for their pairs
+using Devices = std::vector<std::int64_t>;
 
-/// The numbers of the devices: a list, or how many.
-NamedNodes read_devices(const YamlNode& node) {
-  NamedNodes out;
-  if (node.is_sequence()) {
-    for (const YamlNode& item : node.items())
-      out.add(std::to_string(item.as_integer(0, std::int64_t{1} << 40)), item);
-    if (out.size() == 0) node.fail("expected at least one device");
-    if (out.size() > kMostDevices)
-      node.fail("expected at most " + std::to_string(kMostDevices) + " devices");
-  } else {
-    const std::int64_t count = node.as_integer(1, kMostDevices);
-    for (std::int64_t device = 0; device < count; ++device) out.add(std::to_string(device), node);
-  }
+constexpr std::int64_t kAnyDevice = std::int64_t{1} << 40;
+
+Devices first_devices(std::int64_t count) {
+  Devices out(count);
+  std::iota(out.begin(), out.end(), 0);
   return out;
 }
 
-PairCost read_pair(const YamlNode& node) {
-  const std::vector<YamlNode> parts = node.items();
-  if (parts.size() != 2) {
-    node.fail("expected [alpha, beta], got " + std::to_string(parts.size()) + " numbers");
+/// The numbers of the devices: a list, or how many. `there`: how many there are.
+Devices read_devices(const YamlNode& node, std::int64_t there = kAnyDevice) {
+  if (!node.is_sequence())
+    return first_devices(node.as_integer(1, std::min(there, kMostPairedDevices)));
+  Devices out;
+  for (const YamlNode& item : node.items()) {
+    const std::int64_t device = item.as_integer(0, there - 1);
+    if (std::find(out.begin(), out.end(), device) != out.end())
+      item.fail("two are called \"" + std::to_string(device) + "\"");
+    out.push_back(device);
   }
-  const PairCost out{read_least_zero(parts[0]), read_least_zero(parts[1])};
-  if (out.beta == 0) parts[1].fail("expected more than 0, got 0");
+  if (out.empty()) node.fail("expected at least one device");
+  if (std::ssize(out) > kMostPairedDevices)
+    node.fail("expected at most " + std::to_string(kMostPairedDevices) + " devices");
   return out;
 }
 
-std::size_t device_called(const NamedNodes& devices, const std::string& text,
-                          const YamlNode& where) {
-  const std::size_t first = text.find_first_not_of(' '), last = text.find_last_not_of(' ');
-  const auto device = first == std::string::npos
-                          ? std::nullopt
-                          : devices.find(text.substr(first, last - first + 1));
-  if (!device) where.fail(trainyard::quoted(text) + " is none of the devices");
-  return *device;
+/// Devices, and what each two of them take.
+struct PairedDevices {
+  Devices devices;
+  PairCosts pairs;
+};
+
+/// `where`: what says which devices.
+void check_rule(bool colossal, const Devices& devices, const YamlNode& where) {
+  if (!colossal || std::has_single_bit(devices.size())) return;
+  where.fail("Colossal-AI's rule takes a power of two of devices, not " +
+             std::to_string(devices.size()));
 }
 
-PairCosts read_pairs(const YamlNode& pairs, const NamedNodes& devices) {
-  PairCosts costs(devices.size(), std::vector<PairCost>(devices.size(), {0, -1}));
-  pairs.each_entry([&](const std::string& key, const YamlNode& value) {
-    const std::size_t comma = key.find(',');
-    if (comma == std::string::npos) value.fail("expected two devices, \"0,1\"");
-    const std::size_t a = device_called(devices, key.substr(0, comma), value);
-    const std::size_t b = device_called(devices, key.substr(comma + 1), value);
-    if (a == b) value.fail("expected two devices, not one twice");
-    if (costs[a][b].beta >= 0) value.fail("this pair has been said before");
-    costs[a][b] = costs[b][a] = read_pair(value);
-  });
-  for (std::size_t a = 0; a < devices.size(); ++a) {
-    for (std::size_t b = a + 1; b < devices.size(); ++b) {
-      if (costs[a][b].beta < 0) {
-        pairs.fail("the pair \"" + devices.name(a) + "," + devices.name(b) + "\" is missing");
-      }
-    }
+/// Those of a cluster, as its own file of pairs says, or its links.
+PairedDevices pairs_of_cluster(const YamlNode& problem, const Cluster& cluster,
+                               const YamlNode& where, bool colossal) {
+  const auto said = given(problem, "devices");
+  if (!said && cluster.num_devices > kMostPairedDevices) {
+    where.fail("has " + std::to_string(cluster.num_devices) + " devices; say which, at most " +
+               std::to_string(kMostPairedDevices));
   }
-  return costs;
+  PairedDevices out;
+  out.devices =
+      said ? read_devices(*said, cluster.num_devices) : first_devices(cluster.num_devices);
+  check_rule(colossal, out.devices, said.value_or(where));
+  auto pairs = pair_costs(cluster, out.devices);
+  if (const auto* reason = std::get_if<Infeasible>(&pairs)) where.fail(reason->reason);
+  out.pairs = std::get<PairCosts>(std::move(pairs));
+  return out;
+}
+
+/// Those of a file that calibrate --pairs wrote.
+PairedDevices pairs_of_file(const YamlNode& problem, const YamlNode& node, bool colossal) {
+  std::filesystem::path path = node.as_text();
+  if (path.is_relative()) path = std::filesystem::path(node.pos().file).parent_path() / path;
+  Cluster measured;
+  try {
+    measured.pairs = read_pairs_file(path.string());
+  } catch (const ConfigError& error) {
+    if (error.where().line > 0) throw;
+    node.fail(error.what());
+  }
+  measured.num_devices = std::ssize(measured.pairs);
+  return pairs_of_cluster(problem, measured, node, colossal);
+}
+
+PairedDevices read_pairs(const YamlNode& problem, bool colossal) {
+  const auto pairs = given(problem, "pairs");
+  if (given(problem, "cluster")) {
+    if (pairs) pairs->fail("are what the cluster's links take; leave one of them out");
+    std::vector<std::string> warnings;
+    return pairs_of_cluster(problem,
+                            read_cluster_block(problem, make_resolvers(data_root(), warnings)),
+                            problem.at("cluster"), colossal);
+  }
+  if (pairs && pairs->is_scalar()) return pairs_of_file(problem, *pairs, colossal);
+  const YamlNode of_devices = problem.at("devices");
+  Devices devices = read_devices(of_devices);
+  check_rule(colossal, devices, of_devices);
+  PairCosts costs = read_pair_costs(problem.at("pairs"), devices);
+  return {std::move(devices), std::move(costs)};
 }
 
 /// Devices as lists of lists, one level per axis.
-Json nested(const PairMesh& mesh, const NamedNodes& devices, std::size_t axis, std::size_t begin) {
-  if (axis == mesh.shape.size()) return std::stoll(devices.name(mesh.devices[begin]));
+Json nested(const PairMesh& mesh, const Devices& devices, std::size_t axis, std::size_t begin) {
+  if (axis == mesh.shape.size()) return devices[mesh.devices[begin]];
   std::size_t stride = 1;
   for (std::size_t a = axis + 1; a < mesh.shape.size(); ++a) stride *= mesh.shape[a];
   Json out = Json::array();
@@ -87,8 +123,6 @@ Json nested(const PairMesh& mesh, const NamedNodes& devices, std::size_t axis, s
 }  // namespace
 
 Json solve_device_mesh(const YamlNode& problem) {
-  const YamlNode of_devices = problem.at("devices");
-  const NamedNodes devices = read_devices(of_devices);
   bool colossal = false;
   if (const auto rules = given(problem, "rules")) {
     const std::string word = rules->as_string();
@@ -96,11 +130,7 @@ Json solve_device_mesh(const YamlNode& problem) {
     if (!colossal && word != "levels")
       rules->fail("expected levels or colossal, got " + trainyard::quoted(word));
   }
-  if (colossal && !std::has_single_bit(devices.size())) {
-    of_devices.fail("Colossal-AI's rule takes a power of two of devices, not " +
-                    std::to_string(devices.size()));
-  }
-  const PairCosts pairs = read_pairs(problem.at("pairs"), devices);
+  const auto [devices, pairs] = read_pairs(problem, colossal);
   const PairMesh mesh = colossal ? mesh_of_fastest_groups(pairs) : mesh_of_levels(pairs);
   Json alpha = Json::array(), beta = Json::array();
   for (const PairCost& cost : mesh.axes) {

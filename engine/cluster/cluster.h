@@ -11,6 +11,7 @@
 
 #include "engine/base/provenance.h"
 #include "engine/base/units.h"
+#include "engine/cluster/pair_costs.h"
 
 namespace trainyard {
 
@@ -132,7 +133,9 @@ struct Cluster {
   HostMemory host;
   std::map<std::int64_t, double> speed;  // device index before placement -> factor on compute rate
   std::map<std::string, std::string> collectives =
-      {};  // all_reduce, ... -> algorithm; absent: ring
+      {};                       // all_reduce, ... -> algorithm; absent: ring
+  PairCosts pairs = {};         // of its devices, in seconds, as somebody measured; empty: not said
+  std::string pairs_file = {};  // where they were read from
 };
 
 }  // namespace trainyard

@@ -134,6 +134,15 @@ std::string level_problem(const PairCosts& pairs, const std::vector<double>& lev
   return "";
 }
 
+/// The costs of these devices alone.
+PairCosts some_of(const PairCosts& pairs, const std::vector<std::int64_t>& devices) {
+  PairCosts out(devices.size());
+  for (std::size_t a = 0; a < devices.size(); ++a) {
+    for (const std::int64_t b : devices) out[a].push_back(pairs[devices[a]][b]);
+  }
+  return out;
+}
+
 }  // namespace
 
 PairMesh mesh_of_levels(const PairCosts& pairs) {
@@ -187,6 +196,7 @@ PairMesh mesh_of_ranks(const PairCosts& pairs) {
 
 std::variant<PairCosts, Infeasible> pair_costs(const Cluster& cluster,
                                                const std::vector<std::int64_t>& devices) {
+  if (!cluster.pairs.empty()) return some_of(cluster.pairs, devices);
   Cluster filled = cluster;
   filled.num_devices = cluster.num_nodes * cluster.devices_per_node;
   const auto levels = communication_matrix(filled);

@@ -11,19 +11,10 @@
 
 namespace trainyard {
 
-/// A message of n bytes takes alpha + n beta, in any unit of time.
-struct PairCost {
-  double alpha = 0;
-  double beta = 0;
-};
-
-/// [a][b], the same both ways; that of a device with itself means nothing.
-using PairCosts = std::vector<std::vector<PairCost>>;
-
-/// What pairs of these devices take, as a simulated cluster answers: beta of the level at which
-/// they part, of two that are not joined there that of the widest path; alpha a step of a
-/// collective on its links. Nodes count as filled: what two devices take does not depend on it.
-/// Infeasible as communication_matrix().
+/// What pairs of these devices take: as was measured, or as a simulated cluster answers: beta of
+/// the level at which they part, of two that are not joined there that of the widest path; alpha a
+/// step of a collective on its links. Nodes count as filled: what two devices take does not depend
+/// on it. Infeasible as communication_matrix().
 std::variant<PairCosts, Infeasible> pair_costs(const Cluster& cluster,
                                                const std::vector<std::int64_t>& devices);
 

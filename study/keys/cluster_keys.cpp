@@ -67,6 +67,12 @@ KeyTable with_shared_keys(KeyTable own) {
       {"speed",
        {EntriesForm{"device", "^[0-9]+$", number_above(0, kFastestFactor), "speed"}},
        "device, counted before placement: factor on its compute rate"},
+      {"pairs",
+       {TextForm{}},
+       "file of what each two devices take for a message, as trainyard calibrate --pairs writes "
+       "it: the mesh of tensor_method map follows from it",
+       {},
+       "as the links are"},
       {"collectives",
        {MapForm{collectives_keys, "", {}, "collectives"}},
        "algorithm per collective"}};

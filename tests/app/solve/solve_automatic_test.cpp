@@ -1,6 +1,7 @@
 // `solve`: problems that choose a mesh, shardings and what is recomputed: forms of input, faults at
 // their place.
 #include "tests/support/golden.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/support/solve_answers.h"
 
 namespace trainyard {
@@ -188,6 +189,32 @@ TEST_CASE("a mesh of devices is a list of lists, one level per axis") {
             .ends_with("this pair has been said before"));
   CHECK(problem_of("{problem: device-mesh, devices: 2, pairs: {\"0,1\": [1, 0]}}")
             .ends_with("expected more than 0, got 0"));
+}
+
+TEST_CASE("a mesh is that of a cluster's links, or of a file of pairs") {
+  // Two sockets, and bridges between devices 0 and 1, 2 and 3 and so on, as in MAP's figure 5.
+  const std::string cluster =
+      "cluster: {preset: nvlink-pairs-8x-a100, host: {sockets: 2, memory: 204.8 GB/s, link: 10 "
+      "GB/s}}";
+  CHECK(answer("{problem: device-mesh, " + cluster + "}")["mesh"].dump() ==
+        "[[[0,1],[2,3]],[[4,5],[6,7]]]");
+  CHECK(answer("{problem: device-mesh, " + cluster + ", devices: [2, 3, 6, 7]}")["mesh"].dump() ==
+        "[[2,3],[6,7]]");
+  CHECK(problem_of("{problem: device-mesh, cluster: dgx-a100-80g, devices: 9}") ==
+        "p.yaml:1:56: devices: expected at most 8, got 9");
+  CHECK(problem_of("{problem: device-mesh, cluster: dgx-a100-80g, pairs: {}}")
+            .ends_with("are what the cluster's links take; leave one of them out"));
+  const ScratchFolder folder;
+  write_text(folder / "pairs.yaml",
+             "devices: 4\npairs: {\"0,1\": [1, 1], \"2,3\": [1, 1], \"0,2\": [1, 9], \"0,3\": "
+             "[1, 9], \"1,2\": [1, 9], \"1,3\": [1, 9]}\n");
+  const std::string file = ", pairs: \"" + (folder / "pairs.yaml") + "\"}";
+  const Json measured = answer("{problem: device-mesh" + file);
+  CHECK(measured["mesh"].dump() == "[[0,1],[2,3]]");
+  CHECK(measured["beta"].dump() == "[9.0,1.0]");
+  CHECK(answer("{problem: device-mesh, devices: [1, 3]" + file)["mesh"].dump() == "[[1,3]]");
+  CHECK(problem_of("{problem: device-mesh, devices: 5" + file) ==
+        "p.yaml:1:33: devices: expected at most 4, got 5");
 }
 
 TEST_CASE("a problem has room for the pairs of as many devices as a mesh may have") {
