@@ -248,7 +248,9 @@ void run_rank(const Program& program, const Graph& graph, const Study& study, st
     if (result.numel() != num_elements(value.dims)) return;  // a loss that is added up
     made.push_back({&value, mb, vector_of(result)});
   };
+  std::int64_t peak_live = 0;
   executor.hooks().op = [&](const OpPlan& op, bool done) {
+    if (done) peak_live = std::max(peak_live, executor.values().live_bytes());
     // What a load takes is the test's own.
     if (op.op->kind == OpKind::kFree || op.op->kind == OpKind::kLoad) return;
     if (!done) return begin_thread_peak();
@@ -262,6 +264,7 @@ void run_rank(const Program& program, const Graph& graph, const Study& study, st
   StepState state;
   const StepResult step = executor.run_step(state);
   const std::lock_guard lock(shared.mutex);
+  shared.run.peak_live = std::max(shared.run.peak_live, peak_live);
   if (step.loss) shared.run.loss = *step.loss;
   if (step.norm_sq) shared.run.norm_sq = *step.norm_sq;
   for (const auto& [bucket, gradient] : reduced_gradients) {

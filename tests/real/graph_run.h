@@ -24,6 +24,7 @@ struct GraphRun {
   std::map<std::string, std::vector<double>> results;
   /// Ops that allocated more beside their results than they declare (real/kernels/workspace.h).
   std::vector<std::string> greedy;
+  std::int64_t peak_live = 0;  // bytes of the values of a rank that has most, of all its ops
 };
 
 /// All elements of a weight or an input, by its name, its whole shape and, of an input, the number
