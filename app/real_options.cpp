@@ -79,14 +79,25 @@ void add_emulate_options(CLI::App& command, EmulateOptions& options) {
 }
 
 void add_measure_options(CLI::App& command, MeasureOptions& options) {
-  command.add_option("--device", options.device, "cpu or cuda: whose kernels are timed")
-      ->required()
+  CLI::Option* pairs = command.add_flag(
+      "--pairs", options.pairs,
+      "what every two devices take for a message, instead of a profile: cluster.pairs");
+  command
+      .add_option("--device", options.device,
+                  "cpu or cuda: whose kernels are timed; of --pairs default: GPUs where there are "
+                  "two")
       ->check(CLI::IsMember({"cpu", "cuda"}));
+  command
+      .add_option("--ranks", options.ranks,
+                  "of --pairs: devices (default: all GPUs; of a CPU 2 to 8, as it has cores)")
+      ->needs(pairs)
+      ->check(CLI::Range(2, 350));
   command.add_option("--minutes", options.minutes, "how long it may take (default 10)")
-      ->check(minutes_problem);
+      ->check(minutes_problem)
+      ->excludes(pairs);
   command.add_option("--out", options.out,
-                     "the profile to write, a .yaml file (default calibrated.yaml); its curves go "
-                     "into a page beside it");
+                     "the file to write, .yaml: the profile (default calibrated.yaml), whose "
+                     "curves go into a page beside it, or the pairs (default pairs.yaml)");
   command.add_flag("--json", options.json, "answer as JSON on stdout");
   command.add_option("--set-seconds", options.set_seconds)
       ->group("");  // of the processes that it starts

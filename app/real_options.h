@@ -45,17 +45,23 @@ struct EmulateOptions {
 };
 
 struct MeasureOptions {
-  std::string device = "cpu";
+  bool pairs = false;  // what every two devices take for a message, instead of a profile
+  std::string device;  // cpu or cuda; "", of pairs alone: GPUs where there are two
+  std::optional<std::int64_t> ranks;  // of pairs: how many devices
   double minutes = 10;
-  std::string out = "calibrated.yaml";  // the profile
-  Seconds set_seconds = 0;              // of a process that measures: what its set may take
-  std::string stat = "/proc/stat";      // figures of load; tests have their own
+  std::string out;  // the profile or the pairs; "": out_file()
+  std::string out_file() const {
+    return !out.empty() ? out : pairs ? "pairs.yaml" : "calibrated.yaml";
+  }
+  Seconds set_seconds = 0;          // of a process that measures: what its set may take
+  std::string stat = "/proc/stat";  // figures of load; tests have their own
   bool json = false;
 };
 
 void add_train_options(CLI::App& command, TrainOptions& options);
 void add_emulate_options(CLI::App& command, EmulateOptions& options);
-void add_measure_options(CLI::App& command, MeasureOptions& options);  // of calibrate --device
+void add_measure_options(CLI::App& command,
+                         MeasureOptions& options);  // of calibrate --device or --pairs
 
 /// What --overwrite does, of commands that write a folder.
 inline constexpr const char* kOverwriteHelp =

@@ -68,9 +68,10 @@ int run_real(const char* const* argv) {
                       "", false);
 }
 
-bool names_device(int argc, const char* const* argv) {
+/// Whether calibrate is asked to measure this machine.
+bool measures(int argc, const char* const* argv) {
   return std::any_of(argv, argv + argc, [](std::string_view word) {
-    return word == "--device" || word.starts_with("--device=");
+    return word == "--device" || word.starts_with("--device=") || word == "--pairs";
   });
 }
 
@@ -263,19 +264,18 @@ void CommandLine::add_solve() {
 void CommandLine::add_calibrate() {
   CLI::App* command =
       add("calibrate",
-          "measure this machine (--device cpu or cuda; calibrate --device cpu --help), or fit "
-          "software profiles to published runs (--fit)");
-  const bool measures =
-      argc_ > 1 && std::string_view(argv_[1]) == "calibrate" && names_device(argc_, argv_);
-  if (measures)
+          "measure this machine (--device cpu or cuda, --pairs; calibrate --device cpu --help), or "
+          "fit software profiles to published runs (--fit)");
+  const bool here =
+      argc_ > 1 && std::string_view(argv_[1]) == "calibrate" && measures(argc_, argv_);
+  if (here)
     add_measure_options(*command, measured_);
   else
     add_calibrate_options(*command, calibrated_);
-  command->callback([this, measures] {
+  command->callback([this, here] {
     options_.study = calibrated_.fit;
     options_.json = calibrated_.json;
-    exit_ =
-        measures ? run_real(argv_) : guarded(options_, [&] { return run_calibrate(calibrated_); });
+    exit_ = here ? run_real(argv_) : guarded(options_, [&] { return run_calibrate(calibrated_); });
   });
 }
 

@@ -16,6 +16,7 @@
 #include "calibrate/result/calibration_page.h"
 #include "calibrate/result/profile_text.h"
 #include "engine/base/error.h"
+#include "real/command/calibrate_pairs.h"
 #include "real/command/calibrate_set.h"
 #include "real/exec/retained_memory.h"
 #include "real/launch/local_launcher.h"
@@ -55,18 +56,18 @@ int measure_set(const MeasureOptions& options, const RankEnvironment& environmen
   retain_cpu_memory();
   at::set_num_threads(threads_per_rank(environment));
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  calibrate_set(options.out, options.set_seconds, options.stat, environment);
+  calibrate_set(options.out_file(), options.set_seconds, options.stat, environment);
   return kDone;
 }
 
 void write_results(const MeasureOptions& options, const Calibration& calibration) {
-  write_file(options.out, profile_text(calibration));
-  const std::string page = fs::path(options.out).replace_extension(".html").string();
-  write_file(page, calibration_page(calibration, fs::path(options.out).stem().string()));
+  write_file(options.out_file(), profile_text(calibration));
+  const std::string page = fs::path(options.out_file()).replace_extension(".html").string();
+  write_file(page, calibration_page(calibration, fs::path(options.out_file()).stem().string()));
   if (options.json)
-    print_answer(calibration_summary_json(calibration, options.out, page));
+    print_answer(calibration_summary_json(calibration, options.out_file(), page));
   else
-    print_text(calibration_summary(calibration, options.out, page));
+    print_text(calibration_summary(calibration, options.out_file(), page));
 }
 
 /// The turns of one start, up to its time.
@@ -77,14 +78,14 @@ class Measurement {
         arguments_(std::move(arguments)),
         asked_(options.minutes * 60),
         fresh_(begin_calibration(options.device, joined(arguments_))),
-        calibration_(resume_calibration(options.out, fresh_)),
+        calibration_(resume_calibration(options.out_file(), fresh_)),
         before_(calibration_),
         sizes_(set_sizes(calibration_.devices)) {}
 
   /// What the turn that failed, or was ended by a signal, has ended with; `kept` is what a signal
   /// leaves.
   RunEnd run(const std::string& kept) {
-    write_file(partial_file(options_.out), calibration_json(calibration_));
+    write_file(partial_file(options_.out_file()), calibration_json(calibration_));
     keeps(kept);
     Turns turns(sizes_, asked_);
     while (auto turn = turns.next(calibration_)) {
@@ -114,7 +115,7 @@ class Measurement {
   }
 
   RunEnd take(const Turn& turn) {
-    write_file(partial_file(options_.out), calibration_json(calibration_));
+    write_file(partial_file(options_.out_file()), calibration_json(calibration_));
     std::vector<std::string> words = arguments_;
     words.push_back("--set-seconds=" + std::to_string(turn.seconds));
     // The rest of what the command may take is for the profile and its page.
@@ -125,7 +126,7 @@ class Measurement {
         words, turn.ranks,
         std::chrono::steady_clock::time_point(
             std::chrono::duration_cast<std::chrono::steady_clock::duration>(until)));
-    if (end.exit == 0) calibration_ = resume_calibration(options_.out, fresh_);
+    if (end.exit == 0) calibration_ = resume_calibration(options_.out_file(), fresh_);
     return end;
   }
 
@@ -147,17 +148,19 @@ int run_measure(const MeasureOptions& options, const std::vector<std::string>& a
       throw ConfigError("calibrate starts its own processes; run it without " +
                         environment->launcher);
     }
-    return measure_set(options, *environment);
+    if (!options.pairs) return measure_set(options, *environment);
   }
-  if (!options.out.ends_with(".yaml"))
+  if (!options.out_file().ends_with(".yaml"))
     throw ConfigError("--out: expected the name of a .yaml file, got '" + options.out + "'");
-  const LockedFile file(options.out);
-  if (fs::exists(options.out) && !fs::exists(partial_file(options.out))) {
-    throw ConfigError("--out: " + options.out +
+  if (options.pairs) return run_pairs(options, arguments, environment);
+  if (options.device.empty()) throw ConfigError("--device: expected cpu or cuda");
+  const LockedFile file(options.out_file());
+  if (fs::exists(options.out_file()) && !fs::exists(partial_file(options.out_file()))) {
+    throw ConfigError("--out: " + options.out_file() +
                       " is there already; name another file, or remove it");
   }
   Measurement measurement(options, arguments);
-  const std::string kept = "what was measured is kept in " + partial_file(options.out) +
+  const std::string kept = "what was measured is kept in " + partial_file(options.out_file()) +
                            "; the same command goes on from there";
   if (const RunEnd end = measurement.run(kept); end.exit != 0) {
     file.remove_drafts();
@@ -167,7 +170,7 @@ int run_measure(const MeasureOptions& options, const std::vector<std::string>& a
   }
   if (const auto reason = measurement.too_few()) throw BackendError(*reason + "; " + kept);
   write_results(options, measurement.calibration());
-  fs::remove(partial_file(options.out));
+  fs::remove(partial_file(options.out_file()));
   return kDone;
 }
 

@@ -171,4 +171,31 @@ TEST_CASE("what calibrate cannot do is said before anything is measured") {
   CHECK(name.err.find("expected the name of a .yaml file") != std::string::npos);
 }
 
+TEST_CASE("what every two processes take for a message is a file that a study names") {
+  const TrainingFolder folder;
+  const std::string command =
+      std::string(TRAINYARD_REAL) + " calibrate --pairs --ranks 3 --out " + folder.path("p.yaml");
+  const Answer measured = folder.shell(command + " --json");
+  REQUIRE(measured.exit == 0);
+  const auto json = nlohmann::json::parse(measured.out);
+  CHECK(json["devices"] == 3);
+  for (const char* pair : {"0,1", "0,2", "1,2"}) {
+    // A message between processes takes a microsecond to a second, a byte of 16 MiB less than that.
+    const double alpha = json["pairs"][pair][0], beta = json["pairs"][pair][1];
+    CHECK(alpha > 1e-7);
+    CHECK(alpha < 1);
+    CHECK(beta > 1e-13);
+    CHECK(beta < alpha);
+  }
+  const std::string file = read_text(folder.path("p.yaml"));
+  CHECK_THAT(file, Catch::Contains("devices: 3") && Catch::Contains("3 processes over Gloo"));
+  write_text(folder.path("mesh.yaml"), "{problem: device-mesh, pairs: p.yaml}");
+  const Answer mesh = folder.shell(std::string(TRAINYARD) + " solve " + folder.path("mesh.yaml"));
+  CHECK(mesh.exit == 0);
+  const Answer again = folder.shell(command);
+  CHECK(again.exit == 2);
+  CHECK_THAT(again.err, Catch::Contains("is there already"));
+  CHECK(folder.shell(command + " --minutes 1").exit == 2);
+}
+
 }  // namespace trainyard
