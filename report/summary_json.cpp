@@ -108,12 +108,15 @@ std::string summary_json(const Summary& summary, Seconds wall) {
   for (const MemoryPeak& peak : summary.peak_memory)
     out["peak_memory_bytes"].push_back(memory_json(peak));
   // Only where something is kept there.
-  if (std::any_of(summary.peak_memory.begin(), summary.peak_memory.end(),
-                  [](const MemoryPeak& m) { return m.host > 0; })) {
-    out["host_memory_bytes"] = Json::array();
-    for (const MemoryPeak& peak : summary.peak_memory)
-      out["host_memory_bytes"].push_back(peak.host);
-  }
+  const auto add_elsewhere = [&](const char* key, Bytes MemoryPeak::*bytes) {
+    if (std::none_of(summary.peak_memory.begin(), summary.peak_memory.end(),
+                     [&](const MemoryPeak& m) { return m.*bytes > 0; }))
+      return;
+    out[key] = Json::array();
+    for (const MemoryPeak& peak : summary.peak_memory) out[key].push_back(peak.*bytes);
+  };
+  add_elsewhere("host_memory_bytes", &MemoryPeak::host);
+  add_elsewhere("nvme_bytes", &MemoryPeak::nvme);
   if (std::any_of(summary.peak_memory.begin(), summary.peak_memory.end(),
                   [](const MemoryPeak& m) { return m.cached > 0; })) {
     out["cached_memory_bytes"] = Json::array();

@@ -149,9 +149,10 @@ std::string memory_table(const Summary& summary, const Study& study) {
         "totals are known to be off by that\n",
         fullest, summary.memory_error * 100);
   }
-  Bytes host = 0, cached = 0;
+  Bytes host = 0, nvme = 0, cached = 0;
   for (const MemoryPeak& m : summary.peak_memory) {
     host = std::max(host, m.host);
+    nvme = std::max(nvme, m.nvme);
     cached = std::max(cached, cached_within(m, summary.memory_capacity));
   }
   if (cached > 0) {
@@ -163,6 +164,11 @@ std::string memory_table(const Summary& summary, const Study& study) {
   if (host > 0) {
     text += format("    %s of the host's memory for each %s of the rank that uses most of it\n",
                    bytes_text(host).c_str(), device_word(study.training.kernels));
+  }
+  if (nvme > 0) {
+    text +=
+        format("    %s of the node's NVMe drives for each %s of the rank that uses most of them\n",
+               bytes_text(nvme).c_str(), device_word(study.training.kernels));
   }
   return text;
 }

@@ -128,7 +128,7 @@ class TimelineBuilder {
     const bool copy = op.kind == OpKind::kCopy;
     const bool by_host = is_transfer(op.kind) && moved_value(program_, op).space == Space::kHost;
     std::int16_t& number = collective ? group_number_[op.group]
-                           : copy     ? copy_number_[op.stream == StreamId::kD2h ? 0 : 1]
+                           : copy     ? copy_number_.try_emplace(op.stream, -1).first->second
                                       : transfer_number_[op.transfer][by_host ? 1 : 0];
     if (number >= 0) return number;
     TimelineGroup group;
@@ -252,7 +252,7 @@ class TimelineBuilder {
   NameTable names_, modules_;
   Indexed<SegmentId, Members> members_;
   std::unordered_map<std::string, std::uint32_t> segment_number_;  // by name
-  std::array<std::int16_t, 2> copy_number_ = {-1, -1};  // of copies to the host, and back
+  std::map<StreamId, std::int16_t> copy_number_;                   // of copies, by their stream
   Indexed<GroupId, std::int16_t> group_number_;
   Indexed<TransferId, std::array<std::int16_t, 2>> transfer_number_;     // [by host]
   std::vector<std::unordered_map<std::uint64_t, std::size_t>> peak_op_;  // [list][call]

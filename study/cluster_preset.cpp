@@ -148,6 +148,7 @@ Cluster read_cluster_preset(const std::string& root, const std::string& name,
   StudyDraft scratch;  // only for the words that files share with studies
   Section section(scratch, "", node, preset_cluster_keys());
   read_node_paths(section, cluster);
+  cluster.nvme.provenance = {"datasheet", node.at("source").as_string()};
   read_fabric(section, cluster.fabric);
   if (node.has("collectives")) read_collectives(section, cluster);
   if (!scratch.mistakes.empty()) throw ConfigError(scratch.mistakes);

@@ -34,7 +34,9 @@ void require_host_memory(const Study& study, const Program& program) {
 /// What is offloaded on the ranks of one node lies in that node's memory.
 std::optional<Infeasible> host_obstacle(const Study& study, const Program& program) {
   const Bytes capacity = study.cluster.host.capacity;
-  const bool offloads = study.offload.activations || study.parallel.zero.offloads_state();
+  const ZeroConfig& zero = study.parallel.zero;
+  const bool offloads =
+      study.offload.activations || zero.offloads_state() || zero.offloads_parameters();
   if (capacity == 0 || !offloads) return std::nullopt;
   const std::vector<MemoryPeak> peaks = memory_peaks(program, {});
   Numbered<Bytes> needed(study.cluster.num_nodes, 0);

@@ -1,5 +1,5 @@
 // Whether what lies in the memory of the hosts goes with the plan: activations between forward and
-// backward, the optimizer's state.
+// backward, the optimizer's state, parameters.
 #include <cmath>
 #include <optional>
 #include <string>
@@ -27,6 +27,12 @@ void require_host_link(const Study& study, const StudyResolvers& resolvers,
   }
 }
 
+/// Whether the study says where the optimizer's state lies: by a word, or in a map.
+bool says_state(const Study& study) {
+  return is_said(study, "parallel.zero.offload.optimizer") ||
+         (is_said(study, "parallel.zero.offload") && !study.parallel.zero.offloads_parameters());
+}
+
 /// Both keys say the same; the one that is said counts.
 void settle_words(Study& study) {
   constexpr const char* kFlag = "training.cpu_offload";
@@ -34,14 +40,14 @@ void settle_words(Study& study) {
   ZeroConfig& zero = study.parallel.zero;
   bool& flag = study.training.cpu_offload;
   if (flag == zero.offloads_state()) return;
-  if (is_said(study, kFlag) && is_said(study, kWord)) {
+  if (is_said(study, kFlag) && says_state(study)) {
     fail_at(study, kFlag,
             std::string(flag ? "true" : "false") + " is another word for parallel.zero.offload: " +
                 (flag ? "optimizer" : "none") + ", which says otherwise; leave one of them out");
   }
   if (flag) {
-    zero.offload = ZeroConfig::Offload::kOptimizer;
-    study.origins[kWord] = derived_origin("training.cpu_offload");
+    zero.offload.optimizer = ZeroConfig::Place::kHost;
+    if (!is_said(study, kWord)) study.origins[kWord] = derived_origin("training.cpu_offload");
   } else {
     flag = true;
     study.origins[kFlag] = derived_origin("parallel.zero.offload");
@@ -61,6 +67,25 @@ void check_host_state(const Study& study, const std::string& key) {
   refuse(study.schedule.post_validation,
          "schedule.post_validation corrects an update in the next step from gradients on the "
          "device; leave one of them out");
+}
+
+void check_host_parameters(const Study& study, const std::string& key) {
+  const int stage = study.parallel.zero.stage;
+  if (stage == 3) return;
+  fail_at(
+      study, key,
+      "parameters are fetched from the host as they are gathered, and with parallel.zero.stage " +
+          std::to_string(stage) + " they are always there; write stage: 3");
+}
+
+void require_drives(const Study& study) {
+  const ZeroConfig::Offload& offload = study.parallel.zero.offload;
+  if (!study.parallel.zero.uses_nvme() || study.cluster.nvme.drives > 0) return;
+  const bool state = offload.optimizer == ZeroConfig::Place::kNvme;
+  fail_at(study, std::string("parallel.zero.offload.") + (state ? "optimizer" : "parameters"),
+          "the nodes of " + study.cluster.name +
+              " have no NVMe drives that it says; write host, or cluster.nvme: {read: 6.5 GB/s, "
+              "write: 3 GB/s, drives: 4}, of one drive");
 }
 
 /// Nothing has to be known where the devices are CPUs, which update as always.
@@ -107,12 +132,15 @@ void check_host_link(const Study& study, const StudyResolvers& resolvers) {
 
 void resolve_host_state(Study& study, const StudyResolvers& resolvers) {
   settle_words(study);
-  if (!study.parallel.zero.offloads_state()) return;
+  const ZeroConfig& zero = study.parallel.zero;
+  if (!zero.offloads_state() && !zero.offloads_parameters()) return;
   const char* const key =
       is_said(study, "parallel.zero.offload") ? "parallel.zero.offload" : "training.cpu_offload";
-  check_host_state(study, key);
+  if (zero.offloads_state()) check_host_state(study, key);
+  if (zero.offloads_parameters()) check_host_parameters(study, key);
   require_host_link(study, resolvers, key);
-  resolve_update_rate(study);
+  require_drives(study);
+  if (zero.offloads_state()) resolve_update_rate(study);
 }
 
 }  // namespace trainyard

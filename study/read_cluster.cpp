@@ -54,6 +54,7 @@ void record_preset(Section& cluster_section, const YamlNode& node) {
     study.origins[cluster_section.key_path(key)] = origin;
   record_keys(study, cluster_section.key_path("pcie"), pcie_keys(), origin);
   record_keys(study, cluster_section.key_path("host"), host_keys(), origin);
+  record_keys(study, cluster_section.key_path("nvme"), nvme_keys(), origin);
   record_keys(study, cluster_section.key_path("fabric"), fabric_keys(), origin);
   record_link(cluster_section, "intra", origin);
   record_link(cluster_section, "inter", origin);
@@ -327,10 +328,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   if (node.is_scalar()) return read_named_cluster(draft, node, resolvers);
   const KeyTable& keys = keys_of_form(node);
   Section section(draft, "cluster", node, keys);
-  section.refuse_unknown({"profile", "nvme"});
-  section.refuse("nvme",
-                 "state on NVMe is not in this version, which has the host's memory "
-                 "(parallel.zero.offload: optimizer); leave it out");
+  section.refuse_unknown({"profile"});
   const bool flat = &keys == &flat_cluster_keys(), written = &keys == &written_cluster_keys();
   draft.attempt([&] { section.number("price", draft.price); });
   if (&keys != &local_cluster_keys())

@@ -124,6 +124,21 @@ void read_p2p(Section& cluster_section, Cluster& cluster) {
       .fail("links of kind " + kind + " are peer access; p2p: off goes with intra: pcie");
 }
 
+void read_nvme(Section& cluster_section, NvmeDrives& nvme) {
+  Section section = cluster_section.child("nvme");
+  if (section.node()) nvme.provenance = {"datasheet", "said by the study"};
+  read_bandwidth(section, "read", nvme.read);
+  read_bandwidth(section, "write", nvme.write);
+  section.integer("drives", nvme.drives);
+  section.finish();
+  if (nvme.drives == 0) return;
+  for (const auto& [key, rate] : {std::pair("read", nvme.read), std::pair("write", nvme.write)}) {
+    if (rate > 0) continue;
+    section.node()->fail("what a drive reads and writes is not said; write " + std::string(key) +
+                         ": 3 GB/s, of one drive");
+  }
+}
+
 void read_host(Section& cluster_section, Cluster& cluster) {
   read_p2p(cluster_section, cluster);
   Section section = cluster_section.child("host");
@@ -201,6 +216,7 @@ void read_node_paths(Section& cluster_section, Cluster& cluster) {
   read_pcie(cluster_section, cluster);
   if (const auto rdma = read_switch(cluster_section, "rdma")) cluster.rdma = rdma;
   read_host(cluster_section, cluster);
+  read_nvme(cluster_section, cluster.nvme);
 }
 
 void read_collectives(Section& cluster_section, Cluster& cluster) {
@@ -268,6 +284,7 @@ void widen_to_nvlink_domain(const YamlNode& domain, Cluster& cluster) {
   cluster.devices_per_node = size;
   cluster.inter.bandwidth *= static_cast<double>(hosts);
   if (cluster.pcie.switches > 0) cluster.pcie.switches *= hosts;
+  cluster.nvme.drives *= hosts;
   cluster.host.capacity *= hosts;
   cluster.host.cores *= hosts;
   cluster.host.update_rate *= static_cast<double>(hosts);

@@ -247,6 +247,22 @@ void read_reshard(const Section& section, const YamlNode& node, ZeroConfig& zero
   if (zero.reshard_after_forward == 1) node.fail("one rank would have all of it; write false");
 }
 
+/// `offload: optimizer`, or `offload: {optimizer: host, parameters: host}`.
+void read_zero_offload(Section& zero, ZeroConfig::Offload& offload) {
+  const auto node = zero.given("offload");
+  if (!node) return;
+  if (node->is_scalar()) {
+    const std::string_view word =
+        kZeroOffloadWords[read_word(*node, "part of the training state", kZeroOffloadWords)];
+    if (word == "optimizer") offload.optimizer = ZeroConfig::Place::kHost;
+    if (word == "parameters") offload.parameters = ZeroConfig::Place::kHost;
+    return;
+  }
+  Section section = zero.child("offload");
+  section.read_all();
+  section.finish();
+}
+
 /// Keys that say how a stage divides mean nothing to lower ones.
 void warn_of_unused(const Section& section, Study& study) {
   constexpr std::string_view kReductions[] = {"reduce", "reduce_dtype"};
@@ -296,6 +312,7 @@ void read_zero(Section& parallel, ZeroConfig& zero) {
           section.read_given("reshard_after_forward",
                              [&](const YamlNode& ranks) { read_reshard(section, ranks, zero); });
         }},
+       {"offload", [&] { read_zero_offload(section, zero.offload); }},
        {"units", [&] {
           section.read_given("units", [&](const YamlNode& units) { read_units(units, zero); });
         }}});

@@ -53,5 +53,7 @@ class ResolvedText {
 
 /// `cluster:`, with its links.
 void write_cluster(ResolvedText& out, const Study& study);
+/// The keys that the stage has a use for.
+void write_zero(ResolvedText& out, const ZeroConfig& zero);
 
 }  // namespace trainyard

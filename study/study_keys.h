@@ -21,6 +21,7 @@ const KeyTable& nic_keys();
 const KeyTable& fabric_keys();
 const KeyTable& pcie_keys();
 const KeyTable& host_keys();
+const KeyTable& nvme_keys();
 const KeyTable& collectives_keys();
 
 const KeyTable& link_keys();
@@ -33,6 +34,7 @@ const KeyTable& parallel_keys();
 const KeyTable& tensor_method_keys();
 const KeyTable& split_rule_keys();
 const KeyTable& zero_keys();
+const KeyTable& zero_offload_keys();
 const KeyTable& context_keys();
 
 const KeyTable& training_keys();

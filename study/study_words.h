@@ -30,8 +30,11 @@ inline constexpr IndexedArray<ZeroConfig::By, std::string_view, 2> kZeroByWords 
                                                                                    "parameter"};
 inline constexpr IndexedArray<ZeroConfig::Reduce, std::string_view, 2> kZeroReduceWords = {"each",
                                                                                            "last"};
-inline constexpr IndexedArray<ZeroConfig::Offload, std::string_view, 2> kZeroOffloadWords = {
-    "none", "optimizer"};
+/// What parallel.zero.offload has on the host, where one word says it.
+inline constexpr std::array<std::string_view, 3> kZeroOffloadWords = {"none", "optimizer",
+                                                                      "parameters"};
+inline constexpr IndexedArray<ZeroConfig::Place, std::string_view, 3> kPlaceWords = {
+    "device", "host", "nvme"};
 inline constexpr std::array<std::string_view, 3> kReduceTypeWords = {"fp32", "bf16", "fp16"};
 inline constexpr std::string_view kLayerUnits = "layer";  // of parallel.zero.units
 inline constexpr IndexedArray<ContextConfig::Method, std::string_view, 3> kContextMethodWords = {
@@ -101,8 +104,5 @@ inline constexpr std::array<std::string_view, 6> kCollectives = {
 std::span<const std::string_view> collective_words(std::string_view collective);
 inline constexpr std::array<std::string_view, 7> kAnnotations = {
     "id", "source", "confidence", "note", "suspect", "era", "measured"};
-
-// Words of the contract, not in this version.
-inline constexpr std::array<std::string_view, 1> kPlannedZeroOffloads = {"parameters"};
 
 }  // namespace trainyard

@@ -108,35 +108,6 @@ void write_tensor_modules(ResolvedText& out, const std::vector<std::string>& mod
   out.line("tensor_modules", patterns + "]");
 }
 
-/// The keys that the stage has a use for.
-void write_zero(ResolvedText& out, const ZeroConfig& zero) {
-  out.open("zero");
-  out.integer("stage", zero.stage);
-  if (zero.stage > 0) {
-    out.text("by", kZeroByWords[zero.by]);
-    if (zero.replicate > 1) out.integer("replicate", zero.replicate);
-    if (zero.offloads_state()) out.text("offload", kZeroOffloadWords[zero.offload]);
-  }
-  if (zero.stage > 1) {
-    out.text("reduce", kZeroReduceWords[zero.reduce]);
-    if (zero.reduce_dtype) out.text("reduce_dtype", to_string(*zero.reduce_dtype));
-  }
-  if (zero.stage > 2) {
-    std::string units;
-    for (const std::string& unit : zero.units)
-      units += (units.empty() ? "[" : ", ") + yaml_text(unit);
-    out.line("units", units.empty() ? std::string(kLayerUnits) : units + "]");
-    out.integer("prefetch", zero.prefetch);
-    out.integer("gathers_in_flight", zero.gathers_in_flight);
-    if (zero.reshards_to_some()) {
-      out.integer("reshard_after_forward", zero.reshard_after_forward);
-    } else {
-      out.flag("reshard_after_forward", zero.reshard_after_forward != 1);
-    }
-  }
-  out.close();
-}
-
 void write_context(ResolvedText& out, const ContextConfig& context) {
   if (context.degree == 1) return out.integer("context", 1);
   out.open("context");

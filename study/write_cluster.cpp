@@ -116,6 +116,15 @@ void write_host(ResolvedText& out, const HostMemory& host) {
   out.close();
 }
 
+void write_nvme(ResolvedText& out, const NvmeDrives& nvme) {
+  if (nvme.drives == 0) return;
+  out.open("nvme");
+  out.line("read", bandwidth_text(nvme.read));
+  out.line("write", bandwidth_text(nvme.write));
+  out.integer("drives", nvme.drives);
+  out.close();
+}
+
 void write_fabric(ResolvedText& out, const Fabric& fabric) {
   out.open("fabric");
   out.text("kind", fabric.kind);
@@ -161,6 +170,7 @@ void write_cluster(ResolvedText& out, const Study& study) {
   if (host.sockets > 1 || host.memory > 0 || !cluster.p2p || host.capacity > 0 || host.cores > 0 ||
       host.update_rate > 0)
     write_host(out, host);
+  write_nvme(out, cluster.nvme);
   write_fabric(out, cluster.fabric);
   std::string speed;
   for (const auto& [device, factor] : cluster.speed) {

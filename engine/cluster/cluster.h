@@ -106,6 +106,16 @@ struct HostMemory {
   Provenance update_provenance = {};
 };
 
+/// The NVMe drives of a node, over which what lies there is striped: any rank of the node has all
+/// of them, or what the others leave.
+struct NvmeDrives {
+  BytesPerSecond read = 0, write = 0;  // of one drive, in sequence
+  std::int64_t drives = 0;             // of a node; 0: it has none
+  Provenance provenance = {};
+  BytesPerSecond all_read() const { return read * static_cast<double>(drives); }
+  BytesPerSecond all_write() const { return write * static_cast<double>(drives); }
+};
+
 /// PCIe switches of a node, each with an equal part of its devices and NICs behind it.
 struct PcieTree {
   std::int64_t switches = 0;  // 0: none that could be a bottleneck
@@ -131,6 +141,7 @@ struct Cluster {
       {};  // NICs read and write the devices' memory; absent: as has_rdma() says (peer_access.h)
   bool of_cpus = false;  // its devices are CPUs: tensors lie in the memory of the hosts
   HostMemory host;
+  NvmeDrives nvme;
   std::map<std::int64_t, double> speed;  // device index before placement -> factor on compute rate
   std::map<std::string, std::string> collectives =
       {};                       // all_reduce, ... -> algorithm; absent: ring

@@ -25,7 +25,8 @@ Network::Network(const Cluster& cluster)
   first_uplink_ = first_nic_ + 2 * nodes * nics_;
   first_memory_ = first_uplink_ + 2 * nodes * switches_;
   first_socket_ = first_memory_ + nodes * sockets_;
-  first_fabric_ = first_socket_ + 2 * nodes * sockets_;
+  first_drives_ = first_socket_ + 2 * nodes * sockets_;
+  first_fabric_ = first_drives_ + (cluster.nvme.drives > 0 ? 2 * nodes : 0);
 }
 
 std::int64_t Network::nic(std::int64_t device) const {
@@ -63,6 +64,7 @@ bool Network::across_sockets(std::int64_t a, std::int64_t b) const {
 BytesPerSecond Network::reached(LinkId link) const {
   if (link >= first_fabric_ || (link >= first_nic_ && link < first_uplink_))
     return nominal(link) * reached_between_;
+  if (link >= first_drives_) return nominal(link);
   // What holds copies through the host up is the device that copies, not what they pass on the way.
   return nominal(link) * (link >= first_nic_ && !cluster_.p2p ? 1 : reached_inside_);
 }
@@ -72,7 +74,11 @@ BytesPerSecond Network::nominal(LinkId link) const {
   if (link < first_uplink_) return cluster_.inter.bandwidth / static_cast<double>(nics_);
   if (link < first_memory_) return cluster_.pcie.uplink;
   if (link < first_socket_) return cluster_.host.memory;
-  if (link < first_fabric_) return cluster_.host.link;
+  if (link < first_drives_) return cluster_.host.link;
+  if (link < first_fabric_) {
+    const bool out = (link - first_drives_) % 2 == 0;
+    return out ? cluster_.nvme.all_write() : cluster_.nvme.all_read();
+  }
   return fabric_.capacity(link - first_fabric_);
 }
 
@@ -82,6 +88,10 @@ std::string Network::name(LinkId link) const {
     return "node " + std::to_string(index / per_node) + " " + what + " " +
            std::to_string(index % per_node);
   };
+  if (link >= first_drives_) {
+    const std::int64_t index = link - first_drives_;
+    return "node " + std::to_string(index / 2) + " NVMe " + (index % 2 == 0 ? "write" : "read");
+  }
   if (link >= first_memory_ && link < first_socket_)
     return of_node(link - first_memory_, sockets_, "host memory");
   const LinkId first = link < first_nic_      ? LinkId(0)
@@ -165,6 +175,10 @@ std::vector<LinkUse> Network::host_route(std::int64_t device, bool out) const {
   if (switches_ > 0) links.push_back({uplink(node(device), device_switch(device), out), 1});
   if (!cluster_.p2p) links.push_back({memory(device), 1});
   return links;
+}
+
+std::vector<LinkUse> Network::drive_route(std::int64_t device, bool out) const {
+  return {{first_drives_ + (2 * node(device) + (out ? 0 : 1)), 1}};
 }
 
 std::vector<LinkUse> Network::route_by_hosts(std::int64_t from, std::int64_t to) const {

@@ -5,8 +5,9 @@
 //   device --(PCIe uplink)-- NIC -- links of the fabric -- NIC --(PCIe uplink)-- device
 //   device --(port)-- host memory --(link between sockets)--(port)-- device   without peer access
 //   device --(port)--(PCIe uplink)-- host memory                              copies to the host
-//   and back host memory --(link between sockets)-- host memory                        messages
-//   between hosts, in a node host memory --(PCIe uplink)-- NIC -- links of the fabric -- NIC
+//   and back host memory --(drives of the node: written, read)-- NVMe         and to its drives
+//   host memory --(link between sockets)-- host memory                        messages between
+//   hosts, in a node host memory --(PCIe uplink)-- NIC -- links of the fabric -- NIC
 //   --(PCIe uplink)-- host memory
 //
 // Ports: the NVLinks (or the PCIe slot) of one device. NICs: each belongs to the devices next to
@@ -71,6 +72,9 @@ class Network {
   /// the host.
   std::vector<LinkUse> host_route(std::int64_t device, bool out) const;
 
+  /// The link between the memory of a device's host and its NVMe drives; `out`: written.
+  std::vector<LinkUse> drive_route(std::int64_t device, bool out) const;
+
   /// Links from the memory of the host of device `from` to that of device `to`. In one socket the
   /// message passes its memory twice, read and written; else that of either once.
   std::vector<LinkUse> route_by_hosts(std::int64_t from, std::int64_t to) const;
@@ -124,7 +128,7 @@ class Network {
   std::int64_t per_node_, nics_, switches_;
   std::int64_t sockets_ = 0;  // whose memory, or links to each other, can hold something up
   double reached_inside_, reached_between_;  // shares (most_reached.h)
-  LinkId first_nic_, first_uplink_, first_memory_, first_socket_, first_fabric_;
+  LinkId first_nic_, first_uplink_, first_memory_, first_socket_, first_drives_, first_fabric_;
   bool ports_to_nics_ =
       false;  // the device's port is its PCIe slot: traffic to a NIC passes it too
 };

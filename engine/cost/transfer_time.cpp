@@ -91,4 +91,12 @@ TransferTime copy_parts(Bytes bytes, const HostLink& link, const Cluster& cluste
   return {link.latency, static_cast<double>(bytes) / bandwidth};
 }
 
+TransferTime drive_parts(Bytes bytes, bool out, const Cluster& cluster, SourceLog& log) {
+  const NvmeDrives& nvme = cluster.nvme;
+  log.use(nvme.provenance, cluster.name, "nvme", "copies between host and NVMe drives");
+  const BytesPerSecond bandwidth = out ? nvme.all_write() : nvme.all_read();
+  check(bandwidth > 0, "the cluster says what its drives read and write");
+  return {0, static_cast<double>(bytes) / bandwidth};
+}
+
 }  // namespace trainyard

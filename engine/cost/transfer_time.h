@@ -44,4 +44,7 @@ TransferTime host_transfer_parts(Bytes bytes, Distance distance, const Cluster& 
 /// device's slot where that is slower.
 TransferTime copy_parts(Bytes bytes, const HostLink& link, const Cluster& cluster, SourceLog& log);
 
+/// One copy between a host and its NVMe drives, of which it has all; `out`: it is written.
+TransferTime drive_parts(Bytes bytes, bool out, const Cluster& cluster, SourceLog& log);
+
 }  // namespace trainyard

@@ -118,6 +118,7 @@ class MemoryCounter {
     peak.buffers = best[MemoryClass::kBuffer];
     peak.instant = instant;
     peak.host = host_;
+    peak.nvme = nvme_;
     // The copies are as large as weights: blocks that activations have left are too small for them,
     // and the other way round they are not split. So the allocator has room for both.
     peak.cached = fixed_.cached + fixed_.cached_per_parameter * parameters_ + without_copies +
@@ -231,7 +232,7 @@ class MemoryCounter {
   /// as the Program has layers.
   MemoryParts standing(const RankClass& list) {
     ++mark_;
-    host_ = 0;
+    host_ = nvme_ = 0;
     parameters_ = 0;
     MemoryParts parts{};
     pools_.clear();
@@ -247,8 +248,8 @@ class MemoryCounter {
         slot = std::max(slot, bytes_[root]);
       }
       if (v.scope != Scope::kPersistent || !first(value_mark_, root)) return;
-      if (v.space == Space::kHost) {
-        host_ += bytes_[root];
+      if (v.space != Space::kDevice) {
+        (v.space == Space::kHost ? host_ : nvme_) += bytes_[root];
         return;
       }
       (v.owner >= 0 ? owned[v.owner] : parts)[v.memory] += bytes_[root];
@@ -299,8 +300,9 @@ class MemoryCounter {
       touched_by_;  // [slot], of storage roots: the segment that last touched it
   Indexed<SegmentId, Profile> profiles_;
   std::int32_t mark_ = 0;  // of the list being counted
-  // Sums over it: what lies on the host, elements of weights, copies of gradients by the update.
-  Bytes host_ = 0;
+  // Sums over it: what lies on the host and its drives, elements of weights, copies of gradients by
+  // the update.
+  Bytes host_ = 0, nvme_ = 0;
   std::int64_t parameters_ = 0;
   Bytes step_copies_ = 0;
   // The last list that touched it:

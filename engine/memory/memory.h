@@ -35,6 +35,7 @@ struct MemoryPeak {
   Bytes buffers = 0;  // pools, and what the software profile adds (context, communicators)
   Bytes host = 0;     // pools and persistent values in the memory of the host, all the time; in no
                       // other figure
+  Bytes nvme = 0;     // and persistent values on its NVMe drives
   Bytes cached =
       0;  // what the allocator keeps beside the total while the device has room; in no other figure
   std::string instant;  // "0F7 op 41" (op_place())

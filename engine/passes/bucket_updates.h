@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "engine/cost/software_profile.h"
@@ -11,7 +12,7 @@
 
 namespace trainyard {
 
-/// A copy between a device and its host.
+/// A copy between a device and its host, or the host and its drives.
 ProgramOp host_copy(StreamId stream, ValueId from, ValueId to);
 
 class BucketUpdates {
@@ -24,8 +25,9 @@ class BucketUpdates {
   void tell_host(std::int32_t rank);
 
   /// `gradient`: of the bucket, behind all reductions; where its state is on the host that has a
-  /// copy of it. The host updates a bucket while the weights of the one before are copied back,
-  /// from a slot that is free once that has ended: so it has two.
+  /// copy of it. A bucket is updated while the weights of the one before are copied to where they
+  /// lie, from what is free once that has ended: so there are two. Of state on NVMe there are
+  /// three: one that is read, one that is updated, one that is written back.
   void add(const Bucket& bucket, ValueId gradient);
 
   /// Adds to `free` what lies on the host behind the last update.
@@ -34,13 +36,21 @@ class BucketUpdates {
  private:
   ProgramOp optimizer_op(ValueId norm) const;
   ProgramOp average_op(const Bucket& bucket);
-  void update_on_host(const Bucket& bucket);
+  ProgramOp update_op(const Bucket& bucket, ValueId gradient);
+  void add_state(const Bucket& bucket, ProgramOp& op);
+  void read_state(const Bucket& bucket);
+  void write_state(const Bucket& bucket);
+  void copy_weights(const Bucket& bucket);
+  /// Frees what was given to it `behind` calls ago.
+  void free_later(std::deque<std::vector<ValueId>>& left, std::vector<ValueId> values,
+                  std::size_t behind);
 
   Program& program_;
   const TrainingConfig& config_;
   const SoftwareProfile& software_;
   ValueId norm_, host_norm_ = kNoIndex;
-  ValueId copied_back_ = kNoIndex;  // the last weights whose slot is not free again
+  // Not free again: new weights, and state that was read.
+  std::deque<std::vector<ValueId>> copied_, written_;
   std::vector<ProgramOp>& ops_;
 };
 

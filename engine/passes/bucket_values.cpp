@@ -33,6 +33,7 @@ class BucketValues {
     const std::string name = "b" + std::to_string(index);
     // Averages have no state that a host could update.
     bucket.on_host = parallel_.zero.offloads_state() && bucket.momentum == 0;
+    bucket.away = parallel_.zero.offloads_parameters() && bucket.is_gathered();
     const DType gradient_type =
         bucket.reduced_each ? parallel_.zero.reduce_dtype.value_or(grad_dtype_) : grad_dtype_;
     add_whole(bucket, name, gradient_type);
@@ -42,7 +43,8 @@ class BucketValues {
       bucket.whole.push_back(bucket.parameter_shard);
     }
     add_state(bucket, name);
-    if (bucket.on_host) add_host_copies(bucket, name);
+    if (bucket.on_host) add_host_gradient(bucket, name);
+    if (is_copied(bucket)) add_new_weights(bucket, name);
     std::int64_t offset = 0;
     for (const ParameterId p : bucket.parameters) {
       const TensorId weight = parameter(p).tensor;
@@ -74,33 +76,78 @@ class BucketValues {
                  bucket.owner >= 0 ? owned_spec(bucket) : flat_spec(bucket, sharded_));
       Value& value = program_.values[id];
       value.owner = static_cast<std::int16_t>(bucket.owner);
-      if (bucket.on_host) value.space = Space::kHost;
+      if (bucket.on_host) value.space = space_of(parallel_.zero.offload.optimizer);
       (sharded_ ? bucket.shards : bucket.whole).push_back(id);
       return id;
     };
-    // What a host updates cannot lie on the device, too: then there is always a master.
-    if (bucket.on_host || (is_half() && !bucket.is_gathered()))
+    // What is updated in one memory cannot lie in the other, too: then there is always a master.
+    if (bucket.on_host || bucket.away || (is_half() && !bucket.is_gathered()))
       bucket.master = state_buffer(".master");
     if (config_.optimizer == Optimizer::kAdamW && bucket.momentum == 0) {
       bucket.first_moment = state_buffer(".exp_avg");
       bucket.second_moment = state_buffer(".exp_avg_sq");
     }
+    if (!bucket.on_host || parallel_.zero.offload.optimizer != ZeroConfig::Place::kNvme) return;
+    bucket.master_read = state_slot(bucket, bucket.master);
+    if (bucket.first_moment == kNoIndex) return;
+    bucket.first_read = state_slot(bucket, bucket.first_moment);
+    bucket.second_read = state_slot(bucket, bucket.second_moment);
   }
 
-  /// What the host is sent to update by, and what it sends back, through slots that the buckets of
-  /// a rank share.
-  void add_host_copies(Bucket& bucket, const std::string& name) {
-    const TensorSpec spec = flat_spec(bucket, sharded_);
-    bucket.host_gradient =
-        buffer(name + ".grad_host", grad_dtype_, Scope::kPersistent, MemoryClass::kGradient, spec);
-    bucket.host_weights = buffer(name + ".param_host", config_.precision, Scope::kStep,
-                                 MemoryClass::kParameter, spec);
-    program_.values[bucket.host_weights].pool =
-        host_pool(program_, "weights@" + std::to_string(bucket.rank));
-    for (const ValueId id : {bucket.host_gradient, bucket.host_weights}) {
-      program_.values[id].space = Space::kHost;
-      (sharded_ ? bucket.shards : bucket.whole).push_back(id);
+  static Space space_of(ZeroConfig::Place place) {
+    switch (place) {
+      case ZeroConfig::Place::kDevice: return Space::kDevice;
+      case ZeroConfig::Place::kHost: return Space::kHost;
+      case ZeroConfig::Place::kNvme: return Space::kNvme;
     }
+    return Space::kDevice;
+  }
+
+  /// In the memory of the host, in a slot that the buckets of a rank share.
+  ValueId host_slot(Bucket& bucket, const std::string& name, DType dtype, MemoryClass memory,
+                    const std::string& pool) {
+    const ValueId id = buffer(name, dtype, Scope::kStep, memory, flat_spec(bucket, sharded_));
+    (sharded_ ? bucket.shards : bucket.whole).push_back(id);
+    Value& value = program_.values[id];
+    value.pool = host_pool(program_, pool + "@" + std::to_string(bucket.rank));
+    value.space = Space::kHost;
+    return id;
+  }
+  ValueId state_slot(Bucket& bucket, ValueId state) {
+    return host_slot(bucket, program_.values[state].name + "_read", state_dtype(),
+                     MemoryClass::kOptimizerState, "state");
+  }
+
+  /// Whether weights lie elsewhere than where they are updated.
+  bool is_copied(const Bucket& bucket) const {
+    const Space updated = bucket.on_host ? Space::kHost : Space::kDevice;
+    return updated != (bucket.away ? space_of(parallel_.zero.offload.parameters) : Space::kDevice);
+  }
+
+  /// What the host is sent to update by.
+  void add_host_gradient(Bucket& bucket, const std::string& name) {
+    bucket.host_gradient = buffer(name + ".grad_host", grad_dtype_, Scope::kPersistent,
+                                  MemoryClass::kGradient, flat_spec(bucket, sharded_));
+    program_.values[bucket.host_gradient].space = Space::kHost;
+    (sharded_ ? bucket.shards : bucket.whole).push_back(bucket.host_gradient);
+  }
+
+  /// What the host sends back, or on to its drives, and the device to the host.
+  void add_new_weights(Bucket& bucket, const std::string& name) {
+    const bool on_nvme =
+        bucket.away && parallel_.zero.offload.parameters == ZeroConfig::Place::kNvme;
+    const auto slot = [&] {
+      return host_slot(bucket, name + ".param_host", config_.precision, MemoryClass::kParameter,
+                       "weights");
+    };
+    if (bucket.on_host) {
+      bucket.new_weights = slot();
+      return;
+    }
+    bucket.new_weights = buffer(name + ".param_new", config_.precision, Scope::kStep,
+                                MemoryClass::kParameter, flat_spec(bucket, sharded_));
+    (sharded_ ? bucket.shards : bucket.whole).push_back(bucket.new_weights);
+    if (on_nvme) bucket.passing_weights = slot();
   }
 
   /// A buffer's one dim, of which a rank has the parameters that it holds, or its shard of them.
@@ -195,12 +242,22 @@ class BucketValues {
   }
 
   /// As FSDP has them: in the type that the optimizer updates, and cast for each gather. There is
-  /// no second copy in 16 bits. Where the host updates a master, only what is gathered.
+  /// no second copy in 16 bits. Where there is a master, only what is gathered.
   void add_parameter_shards(Bucket& bucket, const std::string& name) {
-    const bool widens = is_half() && !bucket.on_host;
+    const bool widens = is_half() && !bucket.on_host && !bucket.away;
     const DType type = widens ? state_dtype() : config_.precision;
     bucket.parameter_shard = buffer(name + ".param_shard", type, Scope::kPersistent,
                                     MemoryClass::kParameter, flat_spec(bucket, true));
+    if (bucket.away) {
+      const ZeroConfig::Place place = parallel_.zero.offload.parameters;
+      program_.values[bucket.parameter_shard].space = space_of(place);
+      if (place == ZeroConfig::Place::kNvme)
+        bucket.shard_read =
+            host_slot(bucket, name + ".param_read", type, MemoryClass::kBuffer, "reads");
+      bucket.loaded = buffer(name + ".param_load", type, Scope::kStep, MemoryClass::kBuffer,
+                             flat_spec(bucket, true));
+      bucket.shards.push_back(bucket.loaded);
+    }
     if (!widens) return;
     bucket.cast_shard = buffer(name + ".param_cast", config_.precision, Scope::kStep,
                                MemoryClass::kBuffer, flat_spec(bucket, true));

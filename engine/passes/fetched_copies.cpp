@@ -6,6 +6,14 @@
 
 namespace trainyard {
 
+namespace {
+
+std::string suffix_of(std::int32_t stage, Phase phase) {
+  return ">" + std::to_string(stage) + letter(phase);
+}
+
+}  // namespace
+
 FetchedCopies::FetchedCopies(ProgramDraft& draft, const UnitUses& uses)
     : draft_(draft),
       uses_(uses),
@@ -26,6 +34,17 @@ ValueId FetchedCopies::copy_of(ValueId value, std::size_t bucket, std::int32_t s
   return found == copies.end() ? value : found->second;
 }
 
+ValueId FetchedCopies::loaded(ValueId of, std::size_t bucket, std::int32_t stage, Phase phase) {
+  const auto [known, fresh] = loaded_.try_emplace({of, stage, phase}, kNoIndex);
+  if (!fresh) return known->second;
+  Value value = draft_.program.values[of];
+  value.name += suffix_of(stage, phase);
+  value.scope = Scope::kMicrobatch;
+  known->second = draft_.program.values.add(std::move(value));
+  draft_.plan.buckets[bucket].shards.push_back(known->second);
+  return known->second;
+}
+
 FetchedCopies::Copies& FetchedCopies::find(std::size_t bucket, std::int32_t stage, Phase phase) {
   const auto [known, fresh] = copies_.try_emplace(std::tuple(bucket, stage, phase));
   if (fresh) known->second = make(bucket, stage, phase);
@@ -41,7 +60,7 @@ FetchedCopies::Copies FetchedCopies::make(std::size_t index, std::int32_t stage,
     if (bucket.cast_shard != kNoIndex) values[bucket.cast_shard].scope = Scope::kMicrobatch;
     return out;
   }
-  const std::string suffix = ">" + std::to_string(stage) + letter(phase);
+  const std::string suffix = suffix_of(stage, phase);
   const auto copy = [&](ValueId of) {
     Value value = values[of];
     value.name += suffix;

@@ -29,6 +29,8 @@ class FetchedCopies {
   /// The bucket as calls of this phase on this stage find it; makes what it needs on first sight.
   /// What lives as long as the microbatch anyway has no copies.
   const GatheredBucket& get(std::size_t bucket, std::int32_t stage, Phase phase);
+  /// The copy of what has been loaded before such a call, which gathers it.
+  ValueId loaded(ValueId of, std::size_t bucket, std::int32_t stage, Phase phase);
   /// The copy of a value in that bucket.
   ValueId copy_of(ValueId value, std::size_t bucket, std::int32_t stage, Phase phase);
 
@@ -43,7 +45,9 @@ class FetchedCopies {
   ProgramDraft& draft_;
   const UnitUses& uses_;
   std::vector<std::vector<ValueId>> families_;  // [bucket]: its parameters, and what lies in them
-  std::map<std::tuple<std::size_t, std::int32_t, Phase>, Copies> copies_;
+  using Key = std::tuple<std::size_t, std::int32_t, Phase>;
+  std::map<Key, Copies> copies_;
+  std::map<std::tuple<ValueId, std::int32_t, Phase>, ValueId> loaded_;
 };
 
 }  // namespace trainyard

@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "engine/base/user_text.h"
+#include "engine/passes/bucket_updates.h"
 #include "engine/passes/fetched_copies.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/step_reductions.h"
+#include "engine/passes/unit_reductions.h"
 #include "engine/passes/unit_uses.h"
+#include "engine/passes/units_ahead.h"
 #include "engine/plan/microbatch_sizes.h"
 
 namespace trainyard {
@@ -21,13 +24,6 @@ namespace {
 
 /// What is put between the ops of a segment, by place.
 using Insertions = std::vector<std::vector<ProgramOp>>;
-
-/// What a segment does, and how many of the units that it reads first have been gathered before it.
-struct SegmentUnits {
-  std::vector<UnitUse> uses;
-  std::size_t fetched = 0;
-  std::vector<std::size_t> fetched_buckets;  // of those units
-};
 
 /// The next call: of the second microbatch of the segment that gathers for it, or of the same.
 struct NextCall {
@@ -40,8 +36,9 @@ class UnitGathering {
   UnitGathering(ProgramDraft& draft, const ParallelConfig& parallel)
       : draft_(draft),
         zero_(parallel.zero),
+        loads_(unit_loads(parallel.zero)),
         shards_(shard_group(draft.program, parallel)),
-        replicas_(replicate_group(draft.program, parallel)),
+        reductions_(draft.plan, shards_, replicate_group(draft.program, parallel)),
         neighbours_(reshard_group(draft.program, parallel)),
         uses_(draft),
         copies_(draft, uses_) {}
@@ -51,8 +48,10 @@ class UnitGathering {
     for (const SegmentId id : units_.keys()) {
       const Segment& segment = draft_.program.segments[id];
       if (UnitUses::computes(segment)) units_[id].uses = uses_.find(segment);
+      units_[id].loaded.resize(loads_.size(), 0);
+      units_[id].loaded_buckets.resize(loads_.size());
     }
-    find_fetched(successions);
+    find_ahead(successions);
     for (const SegmentId id : units_.keys()) read_copies(id);
     for (const CallSuccession& succession : successions) add_segment_of(succession);
     for (const SegmentId id : units_.keys()) {
@@ -69,35 +68,27 @@ class UnitGathering {
     return std::find(buckets.begin(), buckets.end(), index) != buckets.end();
   }
 
-  static std::vector<const UnitUse*> gathering(const std::vector<UnitUse>& uses) {
-    std::vector<const UnitUse*> out;
-    for (const UnitUse& use : uses) {
-      if (!use.gathers.empty()) out.push_back(&use);
-    }
-    return out;
-  }
   static std::vector<const UnitUse*> freeing(std::vector<const UnitUse*> gathering) {
     std::erase_if(gathering, [](const UnitUse* use) { return use->frees.empty(); });
     return gathering;
   }
 
-  /// Whatever comes before a call gathers as many units for it as are gathered ahead, and may be at
-  /// once.
-  void find_fetched(const std::vector<CallSuccession>& successions) {
+  void find_ahead(const std::vector<CallSuccession>& successions) {
     for (const CallSuccession& succession : successions) {
       const SegmentId id = segment_of(draft_, succession.next);
-      if (id == kNoIndex) continue;
-      SegmentUnits& units = units_[id];
-      if (units.fetched > 0) continue;
-      std::int64_t freed = 0;
-      for (const UnitUse* use : gathering(units.uses)) {
-        freed += use->frees.empty() ? 0 : 1;
-        if (std::cmp_equal(units.fetched, zero_.prefetch) || freed > zero_.gathers_in_flight) break;
-        ++units.fetched;
-        units.fetched_buckets.insert(units.fetched_buckets.end(), use->gathers.begin(),
-                                     use->gathers.end());
-      }
+      if (id == kNoIndex || units_[id].ahead() > 0) continue;
+      find_units_ahead(zero_, loads_, uses_, segment(id).phase, units_[id]);
     }
+  }
+
+  /// What load `k` makes of a bucket, as the segment has it; none: nothing is loaded for it.
+  ValueId loaded(SegmentId id, std::size_t index, std::size_t k) {
+    const Phase phase = segment(id).phase;
+    if (k >= loads_.size() || !uses_.loads(index, phase)) return kNoIndex;
+    const ValueId local = bucket(index).*loads_[k].to;
+    return holds(units_[id].loaded_buckets[k], index)
+               ? copies_.loaded(local, index, segment(id).stage, phase)
+               : local;
   }
 
   /// The bucket as the segment has it gathered.
@@ -159,34 +150,11 @@ class UnitGathering {
         free.reads.push_back({gathered(id, index).parameter, 0});
       if (!free.reads.empty()) out.push_back(std::move(free));
       if (use.reduces.empty()) continue;
-      put_sums(on_their_way, out);
-      for (const std::size_t index : use.reduces) put_reduction(bucket(index), out);
+      reductions_.put_sums(on_their_way, out);
+      for (const std::size_t index : use.reduces) reductions_.put(index, out);
       on_their_way = use.reduces;
     }
-    put_sums(on_their_way, in.back());
-  }
-
-  void put_sums(const std::vector<std::size_t>& of, std::vector<ProgramOp>& out) const {
-    ProgramOp free;
-    free.kind = OpKind::kFree;
-    for (const std::size_t i : of) {
-      ProgramOp add;
-      add.kind = OpKind::kAdd;
-      add.reads.push_back({bucket(i).gradient_sum, 0});
-      add.accumulates.push_back({bucket(i).gradient_shard, 0});
-      out.push_back(std::move(add));
-      free.reads.push_back({bucket(i).gradient, 0});
-      free.reads.push_back({bucket(i).gradient_part, 0});
-    }
-    if (!free.reads.empty()) out.push_back(std::move(free));
-  }
-
-  void put_reduction(const Bucket& of, std::vector<ProgramOp>& out) const {
-    out.push_back(collective_op(OpKind::kReduceScatter, shards_, StreamId::kDp, of.gradient,
-                                of.gradient_part));
-    if (replicas_ == kNoIndex) return;
-    out.push_back(collective_op(OpKind::kAllReduce, replicas_, StreamId::kDp, of.gradient_part,
-                                of.gradient_sum));
+    reductions_.put_sums(on_their_way, in.back());
   }
 
   ProgramOp zero_op(std::size_t index) const {
@@ -200,6 +168,11 @@ class UnitGathering {
     std::vector<const UnitUse*> gathered, freed;  // freed: of those, by this segment
     for (const UnitUse* use : gathering(units_[id].uses)) {
       gathered.push_back(use);
+      for (std::size_t k = 0; k < loads_.size(); ++k) {
+        if (gathered.size() <= units_[id].loaded[k]) continue;
+        const std::ptrdiff_t before = std::ssize(gathered) - 1 - loads_[k].ahead;
+        put_load(id, *use, k, 0, in[before < 0 ? 0 : gathered.begin()[before]->first]);
+      }
       Place at = std::ssize(gathered) > zero_.prefetch
                      ? (gathered.end() - 1 - zero_.prefetch)[0]->first
                      : 0;
@@ -219,12 +192,19 @@ class UnitGathering {
   void put_fetches(SegmentId id, const NextCall& next, Insertions& in) {
     const std::vector<const UnitUse*> own = gathering(units_[id].uses), own_freed = freeing(own);
     std::vector<const UnitUse*> wanted = gathering(units_[next.segment].uses);
-    wanted.resize(units_[next.segment].fetched);
+    wanted.resize(units_[next.segment].ahead());
+    const auto place_of = [&](std::size_t i, std::int64_t units_before) {
+      const std::ptrdiff_t at = std::ssize(own) + static_cast<std::ptrdiff_t>(i) - units_before;
+      return at >= 0 ? own.begin()[at]->first : 0;
+    };
     std::ptrdiff_t freed = 0;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const std::ptrdiff_t ahead =
-          std::ssize(own) + static_cast<std::ptrdiff_t>(i) - zero_.prefetch;
-      Place at = ahead >= 0 ? own.begin()[ahead]->first : 0;
+      for (std::size_t k = 0; k < loads_.size(); ++k) {
+        if (i < units_[next.segment].loaded[k])
+          put_load(next.segment, *wanted[i], k, next.slot, in[place_of(i, loads_[k].ahead)]);
+      }
+      if (i >= units_[next.segment].fetched) continue;
+      Place at = place_of(i, zero_.prefetch);
       if (!wanted[i]->frees.empty()) {
         const std::ptrdiff_t before = std::ssize(own_freed) + freed - zero_.gathers_in_flight;
         if (before >= 0) at = std::max(at, own_freed.begin()[before]->end);
@@ -240,6 +220,18 @@ class UnitGathering {
     }
   }
 
+  void put_load(SegmentId id, const UnitUse& use, std::size_t k, std::uint8_t slot,
+                std::vector<ProgramOp>& out) {
+    for (const std::size_t index : use.gathers) {
+      const ValueId to = loaded(id, index, k);
+      if (to == kNoIndex) continue;
+      const ValueId from = k == 0 ? bucket(index).parameter_shard : loaded(id, index, k - 1);
+      out.push_back(host_copy(loads_[k].stream, from, to));
+      out.back().reads[0].slot = is_of_step(from) ? 0 : slot;
+      out.back().writes[0].slot = is_of_step(to) ? 0 : slot;
+    }
+  }
+
   /// For calls of `id`, of the microbatch in this slot.
   void put_gather(SegmentId id, const UnitUse& use, std::uint8_t slot,
                   std::vector<ProgramOp>& out) {
@@ -250,7 +242,8 @@ class UnitGathering {
           uses_.has_piece(index, segment(id).phase)
               ? std::vector{collective_op(OpKind::kAllGather, neighbours_, StreamId::kDp, of.piece,
                                           to.parameter)}
-              : gather_ops(of, to.cast_shard, to.parameter, shards_);
+              : gather_ops(of, {to.cast_shard, loaded(id, index, loads_.size() - 1)}, to.parameter,
+                           shards_);
       for (ProgramOp& op : ops) {
         for (auto* operands : {&op.reads, &op.writes}) {
           for (Operand& operand : *operands) operand.slot = is_of_step(operand.value) ? 0 : slot;
@@ -272,6 +265,10 @@ class UnitGathering {
       if (uses_.ends_piece(index, phase)) free.reads.push_back({bucket(index).piece, 0});
       const ValueId cast = gathered(id, index).cast_shard;
       if (cast != kNoIndex && !uses_.has_piece(index, phase)) free.reads.push_back({cast, 0});
+      for (std::size_t k = 0; k < loads_.size(); ++k) {
+        const ValueId copy = loaded(id, index, k);
+        if (copy != kNoIndex) free.reads.push_back({copy, 0});
+      }
     }
     if (!free.reads.empty()) out.push_back(std::move(free));
   }
@@ -280,7 +277,7 @@ class UnitGathering {
   /// own.
   void add_segment_of(const CallSuccession& succession) {
     const SegmentId next = segment_of(draft_, succession.next);
-    if (next == kNoIndex || units_[next].fetched == 0) return;
+    if (next == kNoIndex || units_[next].ahead() == 0) return;
     const auto& without = succession.without;
     if (std::any_of(without.begin(), without.end(),
                     [&](const CallKind& kind) { return segment_of(draft_, kind) != kNoIndex; }))
@@ -293,6 +290,11 @@ class UnitGathering {
       fetch.stage = segment(next).stage;
       fetch.phase = Phase::kCommunicate;
       std::vector<const UnitUse*> wanted = gathering(units_[next].uses);
+      wanted.resize(units_[next].ahead());
+      for (std::size_t k = 0; k < loads_.size(); ++k) {
+        wanted.resize(std::max(units_[next].loaded[k], units_[next].fetched));
+        for (const UnitUse* use : wanted) put_load(next, *use, k, 0, fetch.ops);
+      }
       wanted.resize(units_[next].fetched);
       for (const UnitUse* use : wanted) put_gather(next, *use, 0, fetch.ops);
       draft_.gathers_first[next] = draft_.program.segments.add(std::move(fetch));
@@ -317,7 +319,10 @@ class UnitGathering {
 
   ProgramDraft& draft_;
   const ZeroConfig& zero_;
-  GroupId shards_, replicas_, neighbours_;
+  const std::vector<UnitLoad> loads_;
+  GroupId shards_;
+  UnitReductions reductions_;
+  GroupId neighbours_;
   UnitUses uses_;
   FetchedCopies copies_;
   Indexed<SegmentId, SegmentUnits> units_;
@@ -336,7 +341,9 @@ std::optional<Infeasible> gather_obstacle(const Plan& plan, bool pairs) {
 }
 
 std::vector<CallSuccession> gathering_calls(const Plan& plan, const PipelineSchedule& schedule) {
-  if (!shards_parameters(plan.parallel) || plan.parallel.zero.prefetch == 0) return {};
+  const ZeroConfig& zero = plan.parallel.zero;
+  const bool ahead = zero.prefetch > 0 || zero.offloads_parameters();
+  if (!shards_parameters(plan.parallel) || !ahead) return {};
   return call_successions(schedule, size_of_microbatches(plan.training));
 }
 

@@ -35,6 +35,10 @@
 // them. Parameters of 16 bits lie in shards of the optimizer's type, as FSDP has them, and are cast
 // for each gather: there are no master weights besides.
 //
+// Shards that lie on the host, or on its drives, are loaded: what is gathered is a copy on the
+// device, made one unit further ahead than the gather, and read from the drives one more before
+// (units_ahead.h).
+//
 // ZeRO-2 reduces so, bucket by bucket, and gathers no parameter.
 #pragma once
 

@@ -210,8 +210,8 @@ ValueId BucketPlan::value(TensorId tensor, std::int32_t rank) const {
 }
 
 bool shards_state(const ParallelConfig& parallel) {
-  return parallel.zero.stage >= 1 && parallel.shards() > 1 &&
-         parallel.zero.by == ZeroConfig::By::kShard;
+  return parallel.zero.stage >= 1 && parallel.zero.by == ZeroConfig::By::kShard &&
+         (parallel.shards() > 1 || parallel.zero.offloads_parameters());
 }
 
 bool shards_parameters(const ParallelConfig& parallel) {

@@ -48,10 +48,19 @@ struct Bucket {
   // and over all replicas. One value where those are the same ranks.
   ValueId gradient_part = kNoIndex, gradient_sum = kNoIndex;
   ValueId master = kNoIndex, first_moment = kNoIndex, second_moment = kNoIndex;
-  // With `on_host` the state above lies there, always with a master; and so do the gradient that
-  // the host updates by, and the weights that it has made, until they are copied back.
+  // With `on_host` the state above lies there, always with a master; and so does the gradient that
+  // the host updates by.
   bool on_host = false;
-  ValueId host_gradient = kNoIndex, host_weights = kNoIndex;
+  ValueId host_gradient = kNoIndex;
+  // What the host reads of state that lies on NVMe, updates and writes back.
+  ValueId master_read = kNoIndex, first_read = kNoIndex, second_read = kNoIndex;
+  // With `away` the shard of the parameters lies on the host, or on NVMe, whence the host reads it:
+  // what is gathered is a copy on the device.
+  bool away = false;
+  ValueId shard_read = kNoIndex, loaded = kNoIndex;
+  // What an update has made until it is copied to where the weights lie, which is elsewhere; from
+  // the device to NVMe by way of the host.
+  ValueId new_weights = kNoIndex, passing_weights = kNoIndex;
   bool is_gathered() const { return unit != kNoUnit; }
   // Values as long as the bucket, as a data-parallel rank's part of it, or as such a piece.
   std::vector<ValueId> whole, shards, pieces;
@@ -73,6 +82,7 @@ class BucketPlan {
 };
 
 /// ZeRO by shard: each data-parallel rank keeps the optimizer's state of its shard of every bucket.
+/// Parameters that lie on the host are in shards though there be but one, and a gather of one.
 bool shards_state(const ParallelConfig& parallel);
 /// ZeRO-3: of the parameters, too.
 bool shards_parameters(const ParallelConfig& parallel);

@@ -125,7 +125,8 @@ Axes data_axes(const DeviceMesh& mesh) { return find_axes(mesh, "dp").value_or(A
 
 GroupId shard_group(Program& program, const ParallelConfig& parallel) {
   Axes axes = program.groups[kDataGroup].axes;
-  if (parallel.zero.replicate > 1 && axes.size() > 1) axes.erase(axes.begin());
+  if (parallel.zero.replicate == 1 || axes.size() < 2) return kDataGroup;
+  axes.erase(axes.begin());
   return group_over(program, axes);
 }
 

@@ -31,18 +31,19 @@ ValueId accumulated_gradient(const Bucket& bucket) {
   return bucket.reduced_each ? bucket.gradient_shard : bucket.gradient;
 }
 
-std::vector<ProgramOp> gather_ops(const Bucket& bucket, ValueId cast_shard, ValueId parameter,
-                                  GroupId shards) {
+std::vector<ProgramOp> gather_ops(const Bucket& bucket, const GatherSource& source,
+                                  ValueId parameter, GroupId shards) {
   std::vector<ProgramOp> ops;
-  if (cast_shard != kNoIndex) {
+  ValueId from = bucket.parameter_shard;
+  if (source.loaded != kNoIndex) from = source.loaded;
+  if (source.cast != kNoIndex) {
     ProgramOp& cast = ops.emplace_back();
     cast.kind = OpKind::kCast;
-    cast.reads.push_back({bucket.parameter_shard, 0});
-    cast.writes.push_back({cast_shard, 0});
+    cast.reads.push_back({from, 0});
+    cast.writes.push_back({source.cast, 0});
+    from = source.cast;
   }
-  ops.push_back(collective_op(OpKind::kAllGather, shards, StreamId::kDp,
-                              cast_shard != kNoIndex ? cast_shard : bucket.parameter_shard,
-                              parameter));
+  ops.push_back(collective_op(OpKind::kAllGather, shards, StreamId::kDp, from, parameter));
   return ops;
 }
 

@@ -22,10 +22,15 @@ ValueId add_in_place(Program& program, ValueId of, const std::string& suffix, Gr
 /// In which a bucket's gradients add up over the microbatches.
 ValueId accumulated_gradient(const Bucket& bucket);
 
-/// What gathers a bucket that lies in shards into `parameter`, where it has a cast by way of
-/// `cast_shard`: on the stream of gathers.
-std::vector<ProgramOp> gather_ops(const Bucket& bucket, ValueId cast_shard, ValueId parameter,
-                                  GroupId shards);
+/// What is gathered in place of a shard: its cast, or its copy from the host; none: itself.
+struct GatherSource {
+  ValueId cast = kNoIndex, loaded = kNoIndex;
+};
+
+/// What gathers a bucket that lies in shards into `parameter`, a cast before it where it has one:
+/// on the stream of gathers.
+std::vector<ProgramOp> gather_ops(const Bucket& bucket, const GatherSource& source,
+                                  ValueId parameter, GroupId shards);
 
 /// What leaves the rank's piece of a gathered bucket.
 ProgramOp reshard_op(ValueId own_piece, ValueId piece);

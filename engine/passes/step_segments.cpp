@@ -82,21 +82,39 @@ class StepBuilder {
   SegmentId add_gather(std::int32_t rank) {
     std::vector<ProgramOp> ops;
     const auto& own = draft_.plan.of_rank[rank];
+    std::vector<ValueId> loaded;  // the last copies on the way that are not free again
     // Buckets stand in the order of the backward.
     for (auto i = own.rbegin(); i != own.rend(); ++i) {
       const Bucket& bucket = draft_.plan.buckets[*i];
       const bool in_pieces = lies_in_pieces(bucket);
       if (!in_pieces && !is_gathered_once(bucket)) continue;
-      for (ProgramOp& op : gather_ops(bucket, bucket.cast_shard, bucket.parameter, shards_))
+      const bool reads = bucket.shard_read != kNoIndex;
+      if (reads)
+        ops.push_back(host_copy(StreamId::kNvmeIn, bucket.parameter_shard, bucket.shard_read));
+      if (bucket.away)
+        ops.push_back(host_copy(StreamId::kH2d, reads ? bucket.shard_read : bucket.parameter_shard,
+                                bucket.loaded));
+      for (ProgramOp& op :
+           gather_ops(bucket, {bucket.cast_shard, bucket.loaded}, bucket.parameter, shards_))
         ops.push_back(std::move(op));
-      if (!in_pieces) continue;
-      ops.push_back(reshard_op(bucket.own_piece, bucket.piece));
-      ProgramOp& free = ops.emplace_back();
+      if (in_pieces) ops.push_back(reshard_op(bucket.own_piece, bucket.piece));
+      ProgramOp free;
       free.kind = OpKind::kFree;
-      free.reads.push_back({bucket.parameter, 0});
-      if (bucket.cast_shard != kNoIndex) free.reads.push_back({bucket.cast_shard, 0});
+      if (in_pieces) free.reads.push_back({bucket.parameter, 0});
+      if (in_pieces && bucket.cast_shard != kNoIndex) free.reads.push_back({bucket.cast_shard, 0});
+      // One behind the other: the next copy does not wait for this one's gather.
+      for (const ValueId before : loaded) free.reads.push_back({before, 0});
+      loaded.clear();
+      if (bucket.away) loaded.push_back(bucket.loaded);
+      if (reads) loaded.push_back(bucket.shard_read);
+      if (!free.reads.empty()) ops.push_back(std::move(free));
     }
     if (ops.empty()) return kNoIndex;
+    if (!loaded.empty()) {
+      ProgramOp& free = ops.emplace_back();
+      free.kind = OpKind::kFree;
+      for (const ValueId last : loaded) free.reads.push_back({last, 0});
+    }
     return add_segment(rank, "GATHER", Phase::kPrepare, std::move(ops));
   }
 

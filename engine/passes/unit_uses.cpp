@@ -49,10 +49,11 @@ void UnitUses::set_scopes() {
   }
   for (const Bucket& bucket : buckets()) {
     if (bucket.resharded) values[bucket.piece].scope = kept;
-    if (bucket.cast_shard == kNoIndex) continue;
-    // It goes once what is gathered of it is there, or with the step.
+    // They go once what is gathered of them is there, or with the step.
     const bool stays = bucket.kept && kept == Scope::kStep;
-    values[bucket.cast_shard].scope = stays ? Scope::kStep : Scope::kLocal;
+    for (const ValueId source : {bucket.cast_shard, bucket.shard_read, bucket.loaded}) {
+      if (source != kNoIndex) values[source].scope = stays ? Scope::kStep : Scope::kLocal;
+    }
   }
 }
 
@@ -87,6 +88,9 @@ bool UnitUses::reshards(std::size_t bucket, Phase phase) const {
 bool UnitUses::has_piece(std::size_t bucket, Phase phase) const {
   return buckets()[bucket].resharded &&
          (phase != Phase::kForward || piece_scope(bucket) == Scope::kStep);
+}
+bool UnitUses::loads(std::size_t bucket, Phase phase) const {
+  return buckets()[bucket].away && !has_piece(bucket, phase);
 }
 bool UnitUses::ends_piece(std::size_t bucket, Phase phase) const {
   return has_piece(bucket, phase) && piece_scope(bucket) == Scope::kMicrobatch &&

@@ -47,6 +47,8 @@ class UnitUses {
   /// Whether what this phase gathers lies in pieces, and whether it is the last to gather those.
   bool has_piece(std::size_t bucket, Phase phase) const;
   bool ends_piece(std::size_t bucket, Phase phase) const;
+  /// Whether what this phase gathers is copied from the host first.
+  bool loads(std::size_t bucket, Phase phase) const;
 
  private:
   const std::vector<Bucket>& buckets() const { return draft_.plan.buckets; }

@@ -30,10 +30,14 @@ struct ZeroConfig {
   enum class Reduce : std::uint8_t { kEach, kLast } reduce = Reduce::kEach;
   std::optional<DType> reduce_dtype;  // of a microbatch's gradients; nullopt: as they add up
   int replicate = 1;  // groups of ranks that each divide all among themselves (HSDP)
-  enum class Offload : std::uint8_t {
-    kNone,
-    kOptimizer  // its state lies in the memory of the host, which updates it (ZeRO-Offload)
-  } offload = Offload::kNone;
+  /// Where it lies.
+  enum class Place : std::uint8_t { kDevice, kHost, kNvme };
+  struct Offload {
+    Place optimizer = Place::kDevice;   // its state, which the host updates (ZeRO-Offload)
+    Place parameters = Place::kDevice;  // of stage 3: shards, from which a rank fetches its part of
+                                        // what is gathered (ZeRO-Infinity)
+    friend bool operator==(const Offload&, const Offload&) = default;
+  } offload;
   // Stage 3:
   std::vector<std::string> units;  // patterns of modules gathered together; empty: layers
   int prefetch = 1;                // units ahead of the one that computes, a gather is issued
@@ -44,7 +48,11 @@ struct ZeroConfig {
   int reshard_after_forward = kAllShards;
   bool reshards_to_some() const { return stage >= 3 && reshard_after_forward > 1; }
   bool reduces_each() const { return stage >= 2 && reduce == Reduce::kEach; }
-  bool offloads_state() const { return offload == Offload::kOptimizer; }
+  bool offloads_state() const { return offload.optimizer != Place::kDevice; }
+  bool offloads_parameters() const { return offload.parameters != Place::kDevice; }
+  bool uses_nvme() const {
+    return offload.optimizer == Place::kNvme || offload.parameters == Place::kNvme;
+  }
   friend bool operator==(const ZeroConfig&, const ZeroConfig&) = default;
 };
 

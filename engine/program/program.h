@@ -32,7 +32,7 @@ using SegmentId = Index<struct Segment>;
 using Microbatch = std::int32_t;
 
 enum class Scope : std::uint8_t { kPersistent, kStep, kMicrobatch, kLocal };
-enum class Space : std::uint8_t { kDevice, kHost };
+enum class Space : std::uint8_t { kDevice, kHost, kNvme };
 
 /// What the memory report counts a value as.
 enum class MemoryClass : std::uint8_t {
@@ -46,19 +46,21 @@ enum class MemoryClass : std::uint8_t {
 /// No list uses more than 8 of them but one of a V that offloads: CUDA devices have 8 hardware
 /// queues by default, and streams that share one wait for each other.
 enum class StreamId : std::uint8_t {
-  kMain,   // compute, and every free
-  kTp,     // tensor-parallel collectives
-  kFwd,    // to the next rank: activations, in a V gradients too
-  kBwd,    // to the previous rank: gradients, in a V activations too
-  kDp,     // gradient buckets, parameter gathers
-  kNorm,   // gradient norm, loss, tied weights
-  kFwdIn,  // from the previous rank: a send does not queue behind a receive
-  kBwdIn,  // from the next rank
-  kD2h,    // copies from the device to its host
-  kH2d,    // and back
-  kHost    // what the host computes itself: updates of what lies in its memory
+  kMain,     // compute, and every free
+  kTp,       // tensor-parallel collectives
+  kFwd,      // to the next rank: activations, in a V gradients too
+  kBwd,      // to the previous rank: gradients, in a V activations too
+  kDp,       // gradient buckets, parameter gathers
+  kNorm,     // gradient norm, loss, tied weights
+  kFwdIn,    // from the previous rank: a send does not queue behind a receive
+  kBwdIn,    // from the next rank
+  kD2h,      // copies from the device to its host
+  kH2d,      // and back
+  kHost,     // what the host computes itself: updates of what lies in its memory
+  kNvmeOut,  // copies from the host's memory to its NVMe drives
+  kNvmeIn    // and back
 };
-inline constexpr int kNumStreams = 11;
+inline constexpr int kNumStreams = 13;
 inline constexpr Keys<StreamId> kAllStreams{StreamId{0}, StreamId{kNumStreams}};
 using StreamSet = std::uint16_t;  // a bit per stream
 static_assert(kNumStreams <= 16);

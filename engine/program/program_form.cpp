@@ -62,7 +62,16 @@ Problem check_device_copy(const Program& program, const ProgramOp& op) {
   return std::nullopt;
 }
 
-/// From a device to its host or back, each way on its own stream.
+/// The stream of copies from one memory to the next; none: there are no such copies.
+std::optional<StreamId> stream_between(Space from, Space to) {
+  if (from == Space::kDevice && to == Space::kHost) return StreamId::kD2h;
+  if (from == Space::kHost && to == Space::kDevice) return StreamId::kH2d;
+  if (from == Space::kHost && to == Space::kNvme) return StreamId::kNvmeOut;
+  if (from == Space::kNvme && to == Space::kHost) return StreamId::kNvmeIn;
+  return std::nullopt;
+}
+
+/// From a device to its host, from there to its drives, or back, each way on its own stream.
 Problem check_copy(const Program& program, const ProgramOp& op) {
   if (op.reads.size() != 1 || op.writes.size() != 1 || !op.accumulates.empty())
     return "reads 1 and writes 1 value";
@@ -70,8 +79,9 @@ Problem check_copy(const Program& program, const ProgramOp& op) {
   const Value& to = program.values[op.writes[0].value];
   if (from.space == to.space) return "stays where it is";
   if (size_in_bytes(from) != size_in_bytes(to)) return "does not fit into " + to.name;
-  if (op.stream != (to.space == Space::kHost ? StreamId::kD2h : StreamId::kH2d))
-    return "is on another stream";
+  const std::optional<StreamId> stream = stream_between(from.space, to.space);
+  if (!stream) return "leaves the host out";
+  if (op.stream != *stream) return "is on another stream";
   return std::nullopt;
 }
 

@@ -234,6 +234,7 @@ class Parser {
     pool.name = name;
     pool.slots = static_cast<int>(line.number(0, kMaxSlots, "its number of slots"));
     if (line.accept(" host")) pool.space = Space::kHost;
+    if (line.accept(" nvme")) pool.space = Space::kNvme;
     if (line.accept(" buffer:"))
       pool.buffer = line.number(1, kMaxBufferBytes, "the bytes of its buffer");
     state_.program.pools.push_back(std::move(pool));
@@ -260,7 +261,7 @@ class Parser {
     state_.program.values.push_back(std::move(value));
   }
 
-  /// [SPEC] [in:VALUE+OFFSET [own:GROUP]] [pool:NAME] [host] [owner:PLACE]
+  /// [SPEC] [in:VALUE+OFFSET [own:GROUP]] [pool:NAME] [host|nvme] [owner:PLACE]
   void read_value_options(LineScanner& line, Value& value) {
     if (line.peek().starts_with("[")) {
       value.spec = read_spec(line, value.dims.size());
@@ -284,8 +285,9 @@ class Parser {
       value.pool = read_known_name(line, "pool", "", state_.pools);
       if (!line.accept(" ")) return;
     }
-    if (line.accept("host")) {
-      value.space = Space::kHost;
+    const bool on_host = line.accept("host");
+    if (on_host || line.accept("nvme")) {
+      value.space = on_host ? Space::kHost : Space::kNvme;
       if (!line.accept(" ")) return;
     } else if (!line.peek().starts_with("owner:")) {
       line.expect("host");

@@ -94,10 +94,16 @@ class Writer : private TextSink {
       text(pool.name);
       text(":");
       number(pool.slots);
-      if (pool.space == Space::kHost) text(" host");
+      write_space(pool.space);
       if (pool.buffer > 0) text(" buffer:"), number(pool.buffer);
       text("\n");
     }
+  }
+
+  void write_space(Space space) {
+    if (space == Space::kDevice) return;
+    text(" ");
+    text(words::kSpaces[space]);
   }
 
   void write_value(const Value& value) {
@@ -138,7 +144,7 @@ class Writer : private TextSink {
       text(" pool:");
       text(program_.pools[value.pool].name);
     }
-    if (value.space == Space::kHost) text(" host");
+    write_space(value.space);
     if (value.owner >= 0) {
       text(" owner:");
       number(value.owner);

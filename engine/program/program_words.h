@@ -14,7 +14,10 @@ inline constexpr IndexedArray<Scope, std::string_view, 4> kScopes = {"persistent
 inline constexpr IndexedArray<MemoryClass, std::string_view, 5> kMemory = {
     "parameter", "gradient", "state", "activation", "buffer"};
 inline constexpr IndexedArray<StreamId, std::string_view, kNumStreams> kStreams = {
-    "main", "tp", "fwd", "bwd", "dp", "norm", "fwd_in", "bwd_in", "d2h", "h2d", "host"};
+    "main",   "tp",  "fwd", "bwd",  "dp",       "norm",   "fwd_in",
+    "bwd_in", "d2h", "h2d", "host", "nvme_out", "nvme_in"};
+/// As " host" behind a value or a pool; that of the device is not said.
+inline constexpr IndexedArray<Space, std::string_view, 3> kSpaces = {"", "host", "nvme"};
 inline constexpr std::array<std::string_view, 2> kSlots = {"[m]", "[n]"};
 inline constexpr std::array<std::string_view, 3> kParameters = {"()", "(m)", "(m,n)"};  // by slots
 inline constexpr std::string_view kPhases = "FBIWRPUCV";                                // by Phase

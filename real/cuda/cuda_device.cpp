@@ -36,7 +36,8 @@ class CudaDevice final : public Device {
                  make_stream(index, StreamId::kDp),    make_stream(index, StreamId::kNorm),
                  make_stream(index, StreamId::kFwdIn), make_stream(index, StreamId::kBwdIn),
                  make_stream(index, StreamId::kD2h),   make_stream(index, StreamId::kH2d),
-                 make_stream(index, StreamId::kHost)},
+                 make_stream(index, StreamId::kHost),  make_stream(index, StreamId::kNvmeOut),
+                 make_stream(index, StreamId::kNvmeIn)},
         beside_main_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, where_.index())) {
     c10::cuda::set_device(where_.index());
     // Memory is taken from the main stream's share and given back to it: a `free` of the Program is
@@ -72,10 +73,13 @@ class CudaDevice final : public Device {
     ++launches_;
   }
 
-  /// What the host computes runs in the thread that launches it, which waits itself; nothing is
-  /// launched on that stream, so that what is recorded there has happened.
+  /// What the host computes, or copies to its drives and back, runs in the thread that launches it,
+  /// which waits itself; nothing is launched on these streams, so that what is recorded there has
+  /// happened.
   void wait(StreamId waiting, EventId event) override {
-    if (waiting == StreamId::kHost) return events_[event].synchronize();
+    const bool of_host =
+        waiting == StreamId::kHost || waiting == StreamId::kNvmeOut || waiting == StreamId::kNvmeIn;
+    if (of_host) return events_[event].synchronize();
     events_[event].block(stream(waiting));
   }
   void record(StreamId on, EventId event) override { events_[event].record(stream(on)); }

@@ -27,14 +27,15 @@ Microbatch microbatch_of(const Operand& operand, const IssuedOp& issued) {
 
 }  // namespace
 
-RankExecutor::RankExecutor(const RankPlan& plan, Device& device, const Study& study, LoadInput load)
+RankExecutor::RankExecutor(const RankPlan& plan, Device& device, const Study& study, LoadInput load,
+                           std::string drives)
     : plan_(plan),
       device_(device),
       load_(std::move(load)),
       global_batch_(study.training.global_batch),
       samples_before_(samples_before(study, pipeline_rank(plan.program(), plan.rank()),
                                      replica_at(plan.program(), plan.at()))),
-      values_(plan.program(), plan.at(), device),
+      values_(plan.program(), plan.at(), device, std::move(drives)),
       loss_(device.host_number()),
       norm_sq_(device.host_number()),
       norm_of_all_(device.host_number()) {
@@ -85,8 +86,7 @@ void RankExecutor::initialise(const Study& study) {
   }
   for (const BucketState& bucket : plan_.buckets()) {
     const auto make = [&](ValueId id) {
-      const Value& value = plan_.program().values[id];
-      values_.adopt(id, 0, at::zeros({num_elements(value.dims)}, values_.options_of(value)));
+      values_.adopt(id, 0, values_.zeros(id));
       return values_.tensor(id, 0);
     };
     const at::Tensor weights = make(bucket.parameter);

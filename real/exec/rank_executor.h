@@ -56,8 +56,10 @@ struct ExecutorHooks {
 
 class RankExecutor {
  public:
-  /// Runs on `device`, driven by the thread that calls; both outlive the executor.
-  RankExecutor(const RankPlan& plan, Device& device, const Study& study, LoadInput load);
+  /// Runs on `device`, driven by the thread that calls; both outlive the executor. `drives`: as
+  /// RankValues takes it.
+  RankExecutor(const RankPlan& plan, Device& device, const Study& study, LoadInput load,
+               std::string drives = {});
   /// Waits for what a step that failed has left on the device.
   ~RankExecutor();
   RankExecutor(const RankExecutor&) = delete;

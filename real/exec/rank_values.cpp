@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/program/rank_places.h"
 
 namespace trainyard {
 
@@ -12,10 +13,12 @@ std::vector<std::int64_t> shape_of(const Value& value) {
   return shape;
 }
 
-RankValues::RankValues(const Program& program, const Coordinate& at, Device& device)
+RankValues::RankValues(const Program& program, const Coordinate& at, Device& device,
+                       std::string drives)
     : program_(program),
       at_(at),
       device_(device),
+      drive_folder_(std::move(drives)),
       beside_main_(program.values.size(), false),
       lies_in_(program.values.size()),
       instances_(program.values.size()),
@@ -54,6 +57,13 @@ at::Tensor& RankValues::tensor(ValueId value, Microbatch mb) {
     bug("value " + program_.values[value].name + " is read before it is written");
   }
   return one.tensor;
+}
+
+at::Tensor RankValues::zeros(ValueId id) {
+  const Value& value = program_.values[id];
+  if (value.space != Space::kNvme) return at::zeros({num_elements(value.dims)}, options_of(value));
+  if (!drives_) drives_ = std::make_unique<DriveFiles>(drive_folder_, rank_at(program_, at_));
+  return drives_->zeros(value);
 }
 
 at::Tensor RankValues::prepare(ValueId id, Microbatch mb) {

@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/program/program.h"
 #include "real/exec/device.h"
+#include "real/exec/drive_files.h"
 #include "real/kernels/kernel.h"
 #include "real/parameters/rank_coordinates.h"
 #include "real/torch.h"
@@ -19,7 +22,8 @@ std::vector<std::int64_t> shape_of(const Value& value);
 
 class RankValues {
  public:
-  RankValues(const Program& program, const Coordinate& at, Device& device);
+  /// `drives`: the folder of files for what lies on NVMe; empty: temporary ones.
+  RankValues(const Program& program, const Coordinate& at, Device& device, std::string drives = {});
 
   /// Allocates the pools that any of `written`, what the rank's list writes, is given a slot of; a
   /// slot is as large as the largest of them. Not within a step: what a slot lies in may have been
@@ -41,9 +45,12 @@ class RankValues {
     return value.space == Space::kHost ? type.pinned_memory(!on_cpu()) : type.device(where());
   }
 
+  /// A persistent value at the start, as one dim: zeros where it lies.
+  at::Tensor zeros(ValueId value);
+
   ValueId root(ValueId value) const { return roots_[value]; }
   /// Bytes of live values, as the Program counts them: storage roots, and pools whole. Of a GPU
-  /// those in its own memory; of a CPU all.
+  /// those in its own memory; of a CPU all that is not in files.
   std::int64_t live_bytes() const { return live_bytes_; }
 
  private:
@@ -56,7 +63,9 @@ class RankValues {
     return at::TensorOptions(type).device(where());
   }
   /// Whether live_bytes() counts it.
-  bool is_counted(Space space) const { return space == Space::kDevice || on_cpu(); }
+  bool is_counted(Space space) const {
+    return space == Space::kDevice || (space == Space::kHost && on_cpu());
+  }
   at::Device where() const { return device_.where(); }
   bool on_cpu() const { return where().is_cpu(); }
   at::TensorOptions host_options(at::ScalarType type) const {
@@ -74,6 +83,8 @@ class RankValues {
   const Program& program_;
   Coordinate at_;
   Device& device_;
+  std::string drive_folder_;
+  std::unique_ptr<DriveFiles> drives_;  // made with the first value that lies there
   Indexed<ValueId, ValueId> roots_;
   Indexed<ValueId, bool> beside_main_;  // of roots: another stream than main may write first
   Indexed<ValueId, std::vector<ValueId>> lies_in_;  // of roots: values whose storage it is

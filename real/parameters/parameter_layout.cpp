@@ -56,7 +56,7 @@ class BucketReader {
       for (const ProgramOp& op : program_.segments[id].ops) {
         touch(op.reads), touch(op.writes), touch(op.accumulates);
         note_optimizer(op);
-        note_copy_back(op);
+        note_copy(op);
         note_gather(op);
       }
     };
@@ -86,7 +86,8 @@ class BucketReader {
       if (value.memory == MemoryClass::kParameter) {
         state.parameter = root;
       } else {
-        states.push_back(root);
+        const auto source = source_of_.find(root);  // on NVMe
+        states.push_back(source == source_of_.end() ? root : source->second);
       }
     }
     // In this order, each only where it exists: master weights, first and second moment.
@@ -98,14 +99,24 @@ class BucketReader {
     optimizer_[state.parameter] = state;
   }
 
-  /// What a host has updated are the weights to which it is copied.
-  void note_copy_back(const ProgramOp& op) {
+  /// What has been updated elsewhere are the weights to which it is copied; what is copied from the
+  /// weights is gathered.
+  void note_copy(const ProgramOp& op) {
     if (op.kind != OpKind::kCopy) return;
-    const auto updated = optimizer_.find(storage_root(program_, op.reads[0].value));
-    if (updated == optimizer_.end() || op.stream != StreamId::kH2d) return;
+    const ValueId from = storage_root(program_, op.reads[0].value);
+    const ValueId to = storage_root(program_, op.writes[0].value);
+    if (program_.values[to].scope != Scope::kPersistent) {
+      source_of_[op.writes[0].value] = op.reads[0].value;
+      return;
+    }
+    auto updated = optimizer_.find(from);
+    if (const auto source = source_of_.find(from);
+        updated == optimizer_.end() && source != source_of_.end())
+      updated = optimizer_.find(source->second);  // by way of the host
+    if (updated == optimizer_.end()) return;
     BucketState state = updated->second;
     optimizer_.erase(updated);
-    state.parameter = storage_root(program_, op.writes[0].value);
+    state.parameter = to;
     optimizer_[state.parameter] = state;
   }
 
@@ -114,11 +125,13 @@ class BucketReader {
     if (op.kind != OpKind::kCast && op.kind != OpKind::kAllGather) return;
     const ValueId read = op.reads[0].value, written = op.writes[0].value;
     if (op.kind == OpKind::kCast) {
-      cast_of_[written] = read;
+      source_of_[written] = read;
       return;
     }
-    const auto cast = cast_of_.find(read);
-    const ValueId shard = cast == cast_of_.end() ? read : cast->second;
+    ValueId shard = read;
+    for (auto source = source_of_.find(read); source != source_of_.end();
+         source = source_of_.find(shard))
+      shard = source->second;
     const Value& value = program_.values[shard];
     if (value.memory == MemoryClass::kParameter && value.scope == Scope::kPersistent &&
         !value.alias)
@@ -259,9 +272,9 @@ class BucketReader {
   const Coordinate& at_;
   std::unordered_map<std::string, ParameterId> by_name_;
   Indexed<ValueId, bool> used_;
-  std::map<ValueId, std::vector<ValueId>> views_;            // by storage root
-  std::map<ValueId, BucketState> optimizer_;                 // by parameter buffer
-  std::map<ValueId, ValueId> cast_of_;                       // by what a cast writes: what it reads
+  std::map<ValueId, std::vector<ValueId>> views_;  // by storage root
+  std::map<ValueId, BucketState> optimizer_;       // by parameter buffer
+  std::map<ValueId, ValueId> source_of_;           // by what a cast or a copy writes: what it reads
   std::map<ValueId, std::pair<ValueId, GroupId>> gathered_;  // of a shard: what, and over whom
 };
 

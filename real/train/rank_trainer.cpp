@@ -27,15 +27,17 @@ double without_sign_of_nan(double value) {
 
 RankTrainer::RankTrainer(const Program& program, const Graph& model, const Study& study,
                          const Samples& samples, std::int64_t rank, Device& device,
-                         Transport& transport)
+                         Transport& transport, std::string drives)
     : study_(study),
       samples_(samples),
       contents_(model.constants),
       plan_(program, model, study, rank, divisors(study, samples), transport),
-      executor_(plan_, device, study,
-                [this](const std::string& name, std::int64_t first, at::Tensor& out) {
-                  load(name, first, out);
-                }),
+      executor_(
+          plan_, device, study,
+          [this](const std::string& name, std::int64_t first, at::Tensor& out) {
+            load(name, first, out);
+          },
+          std::move(drives)),
       loss_scale_(study.training) {
   executor_.initialise(study);
 }

@@ -39,8 +39,10 @@ struct StepOutcome {
 class RankTrainer {
  public:
   /// Throws ConfigError where this version cannot train the study, BackendError where a peer fails.
+  /// `drives`: as RankValues takes it.
   RankTrainer(const Program& program, const Graph& model, const Study& study,
-              const Samples& samples, std::int64_t rank, Device& device, Transport& transport);
+              const Samples& samples, std::int64_t rank, Device& device, Transport& transport,
+              std::string drives = {});
 
   /// The next step, or the same one again where the last run of it was void.
   StepOutcome step();

@@ -15,6 +15,8 @@ const STREAM_WORDS = {
   d2h: "to the host",
   h2d: "from the host",
   host: "host's updates",
+  nvme_out: "to the drives",
+  nvme_in: "from the drives",
 };
 const PHASE_WORDS = {
   F: "Forward",
@@ -35,6 +37,8 @@ const GROUP_WORDS = {
   ep: "expert group",
   d2h: "to the host",
   h2d: "from the host",
+  nvme_out: "to the drives",
+  nvme_in: "from the drives",
   host: "pipeline, by the host",
 };
 const GROUP_COLOURS = {

@@ -64,6 +64,9 @@ KeyTable with_shared_keys(KeyTable own) {
        {MapForm{host_keys, "", {}, "host"}},
        "memory of the hosts, through which devices without peer access send, and in which what is "
        "offloaded lies; their cores"},
+      {"nvme",
+       {MapForm{nvme_keys, "", {}, "nvme"}},
+       "NVMe drives of a node, over which what lies there is striped"},
       {"speed",
        {EntriesForm{"device", "^[0-9]+$", number_above(0, kFastestFactor), "speed"}},
        "device, counted before placement: factor on its compute rate"},
@@ -242,6 +245,14 @@ const KeyTable& host_keys() {
        "parameters/s that a node's cores update, AdamW's state in their memory",
        {},
        "81 million for each core; of CPUs that are the devices, as these update"}};
+  return keys;
+}
+
+const KeyTable& nvme_keys() {
+  static const KeyTable keys = {
+      {"read", {QuantityForm{"6.5 GB/s"}}, "of one drive, in sequence", {}, "the preset's"},
+      {"write", {QuantityForm{"3 GB/s"}}, "of one drive, in sequence", {}, "the preset's"},
+      {"drives", {IntegerForm{0, kMaxRanks}}, "of a node", {}, "the preset's, else 0: none"}};
   return keys;
 }
 

@@ -14,9 +14,9 @@ constexpr KeyField of_parallel() {
   return field<&Study::parallel, member>();
 }
 
-template <auto member>
+template <auto... members>
 constexpr KeyField of_zero() {
-  return field<&Study::parallel, &P::zero, member>();
+  return field<&Study::parallel, &P::zero, members...>();
 }
 
 constexpr std::array<std::string_view, 1> kUnitWords = {kLayerUnits};
@@ -100,6 +100,21 @@ const KeyTable& tensor_method_keys() {
   return keys;
 }
 
+const KeyTable& zero_offload_keys() {
+  static const KeyTable keys = {
+      {.name = "optimizer",
+       .forms = {WordForm{kPlaceWords, {}, "place"}},
+       .help = "where its state lies; the host updates what does not lie on the device",
+       .field = of_zero<&ZeroConfig::offload, &ZeroConfig::Offload::optimizer>(),
+       .matters = "stages 1 to 3"},
+      {.name = "parameters",
+       .forms = {WordForm{kPlaceWords, {}, "place"}},
+       .help = "where shards lie, from which units are fetched one further ahead than prefetch",
+       .field = of_zero<&ZeroConfig::offload, &ZeroConfig::Offload::parameters>(),
+       .matters = "stage 3"}};
+  return keys;
+}
+
 const KeyTable& zero_keys() {
   static const KeyTable keys = {
       {"stage",
@@ -127,10 +142,12 @@ const KeyTable& zero_keys() {
        .fallback = "training.grad_dtype",
        .matters = "stages 2 and 3"},
       {.name = "offload",
-       .forms = {WordForm{kZeroOffloadWords, kPlannedZeroOffloads, "part of the training state"}},
-       .help =
-           "optimizer: its state lies in the host's memory, and the host updates (ZeRO-Offload)",
-       .field = of_zero<&ZeroConfig::offload>(),
+       .forms = {WordForm{kZeroOffloadWords, {}, "part of the training state"},
+                 MapForm{zero_offload_keys, "where each part lies"}},
+       .help = "what lies in the host's memory: the optimizer's state, which the host updates "
+               "(ZeRO-Offload), or parameters (ZeRO-Infinity); {optimizer: nvme, parameters: "
+               "host}: where each of them lies",
+       .fallback = "none",
        .matters = "stages 1 to 3"},
       {.name = "units",
        .forms = {WordForm{kUnitWords}, ListForm{TextForm{}}},

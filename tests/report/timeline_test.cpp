@@ -196,8 +196,8 @@ TEST_CASE("a trace that is damaged is refused with the place") {
             ":15:1: traceEvents[13]: args.call: no segment for '0X0'; the file is of another "
             "version or "
             "damaged, so run it again");
-  CHECK(problem(with(whole, "\"tid\":0,\"ts\"", "\"tid\":11,\"ts\"")) ==
-        path + ":15:1: traceEvents[13]: tid: expected a whole number from 0 to 10");
+  CHECK(problem(with(whole, "\"tid\":0,\"ts\"", "\"tid\":13,\"ts\"")) ==
+        path + ":15:1: traceEvents[13]: tid: expected a whole number from 0 to 12");
   CHECK(problem(with(whole, "\"group\":\"tp\"", "\"group\":\"xx\"")) ==
         path + ":17:1: traceEvents[15]: args.group: no group is called 'xx'");
 }

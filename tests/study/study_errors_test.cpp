@@ -54,9 +54,11 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
       set("parallel.tensor_overlap=some") ==
       "--set parallel.tensor_overlap=some: parallel.tensor_overlap: unknown tensor_overlap 'some'; "
       "this version has none, block and across-blocks");
-  CHECK(set("parallel.zero={stage: 1, offload: parameters}") ==
-        "--set parallel.zero={stage: 1, offload: parameters}: parallel.zero.offload: part of the "
-        "training state 'parameters' is not in this version, which has none and optimizer");
+  CHECK(
+      set("parallel.zero={stage: 1, offload: parameters}") ==
+      "--set parallel.zero={stage: 1, offload: parameters}: parallel.zero.offload: parameters are "
+      "fetched from the host as they are gathered, and with parallel.zero.stage 1 they are always "
+      "there; write stage: 3");
   CHECK(
       set("training.cpu_offload=true") ==
       "--set training.cpu_offload=true: training.cpu_offload: the host updates what ZeRO divides, "

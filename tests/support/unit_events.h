@@ -47,7 +47,7 @@ inline const Segment& segment(const Program& program, const std::string& name) {
 inline std::string bucket(const Value& value) { return value.name.substr(0, value.name.find('.')); }
 
 /// What a segment does with buckets, and where each layer begins: "gather b3", "layer 0", "free
-/// b3", "reduce b3", "add b3".
+/// b3", "reduce b3", "add b3"; "read b3" from the drives, "load b3" from the host.
 inline std::vector<std::string> events(const Program& program, const std::string& name) {
   std::vector<std::string> out;
   std::string layer;
@@ -60,6 +60,8 @@ inline std::vector<std::string> events(const Program& program, const std::string
     const std::string here = at == std::string::npos ? "" : "layer " + module.substr(at + 7, 1);
     if (!here.empty() && here != layer) out.push_back(here);
     if (!here.empty()) layer = here;
+    if (op.stream == StreamId::kNvmeIn) out.push_back("read " + bucket(read(0)));
+    if (op.stream == StreamId::kH2d) out.push_back("load " + bucket(read(0)));
     if (op.kind == OpKind::kAllGather) out.push_back("gather " + bucket(read(0)));
     if (op.kind == OpKind::kReduceScatter) out.push_back("reduce " + bucket(read(0)));
     if (op.kind == OpKind::kAdd && read(0).name.ends_with(".grad_sum"))
@@ -72,6 +74,21 @@ inline std::vector<std::string> events(const Program& program, const std::string
 }
 
 using Events = std::vector<std::string>;
+
+/// Bytes that a rank copies on a stream in a step.
+inline Bytes copied(const Program& program, StreamId stream) {
+  Bytes bytes = 0;
+  const auto add = [&](SegmentId id) {
+    for (const ProgramOp& op : program.segments[id].ops) {
+      if (op.stream == stream) bytes += size_in_bytes(program.values[op.reads[0].value]);
+    }
+  };
+  for (const Call& call : program.body[0].calls) {
+    add(call.segment);
+    for (const auto& [at, inner] : call.inside) add(inner);
+  }
+  return bytes;
+}
 
 /// Elements that each kind of collective moves in a step, as buffers of all members.
 inline std::map<std::string, std::int64_t> moved(const Program& program) {

@@ -328,6 +328,7 @@ class ChannelBuilder {
   }
 
   std::vector<LinkUse> links_of_transfer(const Lane& lane, std::int64_t from) const {
+    if (lane.to_drives() || lane.from_drives()) return links_->drive_route(from, lane.to_drives());
     if (lane.is_copy()) return links_->host_route(from, lane.stream == StreamId::kD2h);
     const std::int64_t to = receiver(program_, lane, coordinates_[from], from);
     return lane.by_host ? links_->route_by_hosts(from, to) : links_->route(from, to);

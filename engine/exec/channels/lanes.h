@@ -20,7 +20,8 @@ using LaneSet = std::bitset<kMostLanes>;
 inline LaneSet lane_bit(LaneId lane) { return LaneSet().set(lane.number()); }
 
 /// A kind of communication: one Group, or one Transfer as its sender sees it, on one stream. Copies
-/// between a device and its host are transfers of offset 0, which no other has.
+/// between a device and its host, or the host and its drives, are transfers of offset 0, which no
+/// other has.
 struct Lane {
   GroupId group = kNoIndex;  // kNoIndex: a transfer
   AxisId axis = kNoAxis;     // transfers between ranks: along this axis
@@ -28,7 +29,11 @@ struct Lane {
   std::vector<std::pair<std::int32_t, std::int32_t>> pairs = {};  // Transfer::pairs of the sender
   StreamId stream = StreamId::kMain;
   bool by_host = false;  // transfers: from the memory of one host into that of another
-  bool is_copy() const { return stream == StreamId::kD2h || stream == StreamId::kH2d; }
+  bool is_copy() const {
+    return stream == StreamId::kD2h || stream == StreamId::kH2d || to_drives() || from_drives();
+  }
+  bool to_drives() const { return stream == StreamId::kNvmeOut; }
+  bool from_drives() const { return stream == StreamId::kNvmeIn; }
   friend bool operator==(const Lane&, const Lane&) = default;
 };
 

@@ -17,7 +17,9 @@ MessageTime time_of(const Message& message, const Lane& lane, const Channel& cha
   const Cluster& cluster = costs.cluster;
   MessageTime out;
   if (message.kind == OpKind::kCopy) {
-    const TransferTime parts = copy_parts(message.bytes, costs.host_link, cluster, log);
+    const TransferTime parts = lane.to_drives() || lane.from_drives()
+                                   ? drive_parts(message.bytes, lane.to_drives(), cluster, log)
+                                   : copy_parts(message.bytes, costs.host_link, cluster, log);
     out.phases.push_back(phase_of(message.bytes, parts));
   } else if (message.kind == OpKind::kSend) {
     const auto parts_of = lane.by_host ? host_transfer_parts : transfer_parts;

@@ -1,6 +1,7 @@
 #include "engine/exec/lists/exposed_kinds.h"
 
 #include "engine/exec/trace.h"
+#include "engine/program/program_words.h"
 
 namespace trainyard {
 
@@ -9,7 +10,7 @@ Numbered<std::string> exposed_kinds(const Program& program, const Lanes& lanes) 
   for (const Message& message : lanes.messages) {
     const Lane& lane = lanes.lanes[message.lane];
     if (lane.is_copy()) {
-      out.push_back(lane.stream == StreamId::kD2h ? "copy:d2h" : "copy:h2d");
+      out.push_back("copy:" + std::string(program_words::kStreams[lane.stream]));
       out.push_back(out.back());
       continue;
     }

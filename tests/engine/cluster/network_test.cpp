@@ -57,6 +57,22 @@ TEST_CASE("links are as wide as the cluster says") {
   CHECK(network.owner(across[0].link) == -1);  // two devices share the NIC
 }
 
+TEST_CASE("the drives of a node are one link that is written and one that is read") {
+  Cluster cluster = two_leaves();
+  cluster.nvme = {7, 3, 2, {}};
+  const Network network(cluster);
+  CHECK(names(network, network.drive_route(5, true)) == "node 1 NVMe write");
+  CHECK(names(network, network.drive_route(6, false)) == "node 1 NVMe read");
+  const LinkId written = network.drive_route(5, true)[0].link;
+  CHECK(network.capacity(written) == 2 * 3);
+  CHECK(network.capacity(network.drive_route(5, false)[0].link) == 2 * 7);
+  CHECK(network.owner(written) == -1);
+  // Links of the fabric stand behind them, and carry what they did.
+  CHECK(names(network, network.route(3, 12)) ==
+        "node 0 infiniband 1 out, leaf 0 trunk up, leaf 1 trunk down, node 3 infiniband 0 in");
+  CHECK(network.capacity(network.route(0, 8)[1].link) == 50);
+}
+
 TEST_CASE("without oversubscription the trunks hold nothing up") {
   Cluster cluster = two_leaves();
   cluster.fabric.oversubscription = 1;

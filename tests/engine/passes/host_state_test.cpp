@@ -212,10 +212,8 @@ TEST_CASE("an optimizer's state on the host is refused where nothing could updat
                  Catch::Contains("write stage 1, 2 or 3"));
   CHECK_THAT(refusal(study("{stage: 1, by: parameter, offload: optimizer}")),
              Catch::Contains("parallel.zero.offload") && Catch::Contains("by: shard"));
-  CHECK_THAT(refusal(study("{stage: 1, offload: parameters}")),
-             Catch::Contains("parallel.zero.offload") && Catch::Contains("not in this version"));
-  CHECK_THAT(refusal(study(offload, ", nvme: {read: 3 GB/s}")),
-             Catch::Contains("cluster.nvme") && Catch::Contains("not in this version"));
+  CHECK_THAT(refusal(study(offload, ", nvme: {drives: 2, read: 0 GB/s}")),
+             Catch::Contains("cluster.nvme"));
   CHECK_THAT(refusal(study("{stage: 1, offload: none}", "", ", cpu_offload: true")),
              Catch::Contains("training.cpu_offload") && Catch::Contains("leave one of them out"));
   CHECK_THAT(refusal(study(offload), {"parallel.pipeline=2", "parallel.data=2",

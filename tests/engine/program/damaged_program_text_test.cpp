@@ -106,7 +106,7 @@ TEST_CASE("a text that is not of the form is refused at its line and column") {
       {"stage:0 F", "stage:0 Q", "p.txt:44:23: segment 0F: a phase is one letter of FBIWRPUCV"},
       {"main load", "mian load",
        "p.txt:45:3: segment 0F: 'mian' is not a stream; there are main, tp, fwd, bwd, dp, norm, "
-       "fwd_in, bwd_in, d2h, h2d and host"},
+       "fwd_in, bwd_in, d2h, h2d, host, nvme_out and nvme_in"},
       {"main load", "main laod", "p.txt:45:8: segment 0F: no op is called 'laod'"},
       {"main load", "main load:tp", "p.txt:45:13: segment 0F: only communication has a peer"},
       {"main gelu h0", "main gelu{slow} h0",

@@ -1,0 +1,35 @@
+#include "engine/passes/unit_reductions.h"
+
+#include <utility>
+
+#include "engine/passes/step_reductions.h"
+
+namespace trainyard {
+
+void UnitReductions::put(std::size_t bucket, std::vector<ProgramOp>& out) const {
+  const Bucket& of = plan_.buckets[bucket];
+  out.push_back(
+      collective_op(OpKind::kReduceScatter, shards_, StreamId::kDp, of.gradient, of.gradient_part));
+  if (replicas_ == kNoIndex) return;
+  out.push_back(collective_op(OpKind::kAllReduce, replicas_, StreamId::kDp, of.gradient_part,
+                              of.gradient_sum));
+}
+
+void UnitReductions::put_sums(const std::vector<std::size_t>& of,
+                              std::vector<ProgramOp>& out) const {
+  ProgramOp free;
+  free.kind = OpKind::kFree;
+  for (const std::size_t i : of) {
+    const Bucket& bucket = plan_.buckets[i];
+    ProgramOp add;
+    add.kind = OpKind::kAdd;
+    add.reads.push_back({bucket.gradient_sum, 0});
+    add.accumulates.push_back({bucket.gradient_shard, 0});
+    out.push_back(std::move(add));
+    free.reads.push_back({bucket.gradient, 0});
+    free.reads.push_back({bucket.gradient_part, 0});
+  }
+  if (!free.reads.empty()) out.push_back(std::move(free));
+}
+
+}  // namespace trainyard
