@@ -56,13 +56,20 @@ void check_documents(const Study& study) {
             "off here" +
                 std::string(drops ? "; training.dropout: 0 may allow it" : ""));
   }
-  const auto refuse = [&](bool wrong, const std::string& other, const std::string& remedy) {
-    if (wrong) fail_at(study, other, "does not go with data.documents in this version; " + remedy);
+  // Attention knows its documents by the number of its first sample, which follows from the replica
+  // and the microbatch.
+  const auto refuse = [&](bool wrong, const std::string& other, const std::string& problem) {
+    if (wrong) fail_at(study, other, problem);
   };
-  refuse(!study.partition.replicas.empty(), "partition.replicas", "leave one of them out");
-  refuse(!study.sharding.empty(), "sharding", "leave one of them out");
-  refuse(study.parallel.tensor_method == "smp", "parallel.tensor_method", "write megatron");
-  refuse(study.parallel.tensor_overlap != "none", "parallel.tensor_overlap", "write none");
+  refuse(!study.partition.replicas.empty(), "partition.replicas",
+         "replicas of unlike numbers have samples of a microbatch that follow from all of their "
+         "numbers, and data.documents counts on as many for each; leave one of them out");
+  refuse(!study.sharding.empty(), "sharding",
+         "may cut samples over other ranks than replicas, and data.documents counts on whole ones; "
+         "leave one of them out");
+  refuse(study.parallel.tensor_method == "smp", "parallel.tensor_method",
+         "ranks of method smp have samples of their own, and data.documents counts on those of a "
+         "replica; write megatron");
 }
 
 }  // namespace trainyard

@@ -120,7 +120,7 @@ struct OpAttrs {
   bool tanh_gelu = false;         // gelu, bias_gelu, geglu: the tanh approximation (GPT-2, T5 1.1)
   float eps = 0;                  // layer_norm, rms_norm: added to the variance
   float rope_base = 0;            // rope: angle of pair i is position * base^(-2i / head_dim)
-  std::int32_t first_sample = 0;  // dropouts: of the microbatch; half of it for its second half
+  std::int32_t first_sample = 0;  // of the microbatch: half of it for its second half
   std::int32_t vocab = 0;      // cross_entropy and its parts: classes; further columns are padding
   std::int64_t begin = 0;      // narrow: the first index of the range
   HeightWidth window;          // pools: elements of a window; of a conv2d its weight says it.

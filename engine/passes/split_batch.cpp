@@ -138,9 +138,10 @@ class BatchSplitter {
       if (batched(id)) id = halves_.at(id)[half];
     }
     for (TensorId& id : op.outputs) id = halves_.at(id)[half];
-    if (half == 1 && op.attrs.rate > 0 && draws_mask(op.kind)) {
+    // What depends on which samples it has.
+    const bool drops = op.attrs.rate > 0 && draws_mask(op.kind);
+    if (half == 1 && (drops || op.attrs.documents))
       op.attrs.first_sample = static_cast<std::int32_t>(tensor(op.outputs[0]).shape[0]);
-    }
     emit(std::move(op));
   }
 

@@ -90,7 +90,8 @@ std::int64_t AttendedPairs::operator()(const ProgramOp& op, const Coordinate& at
   const TensorSpec spec = spec_of(program_, q);
   const Axes& replicas = spec.dims.front().parts.front().axes;
   const std::int64_t first =
-      program_.documents->first_sample(mb, place_in_group(program_.mesh, replicas, at));
+      program_.documents->first_sample(mb, place_in_group(program_.mesh, replicas, at)) +
+      attrs.first_sample;
   std::int64_t sum = 0;
   for (std::int64_t i = 0; i < samples; ++i)
     sum += attended_pairs(from, to, mask, borders(first + i));
@@ -122,7 +123,9 @@ double AttendedPairs::mean(const ProgramOp& op) {
   for (const Coordinate& at :
        group_at(program_.mesh, axes(op), uniform_coordinate(program_.mesh, 0))) {
     for (Microbatch mb = 0; mb < microbatches; ++mb) {
-      if (is_drawn(op) && program_.documents->size_of(mb) != q.dims[0].expected) continue;
+      // Those of its size: of halves, each has half of one.
+      const std::int64_t size = is_drawn(op) ? program_.documents->size_of(mb) : 0;
+      if (size != 0 && size != q.dims[0].expected && size != 2 * q.dims[0].expected) continue;
       sum += static_cast<double>((*this)(op, at, mb));
       ++count;
     }

@@ -220,6 +220,33 @@ TEST_CASE("a rank computes what its queries see in the samples that it has") {
   }
 }
 
+TEST_CASE("each half of a microbatch attends to documents of its own samples") {
+  // Four microbatches of two samples, four layers: one sample to each half.
+  const Program program = compiled_program(prepare_text(
+      study("tensor: 2, data: 1, tensor_overlap: block", "{lengths: {mean: 12}, seed: 3}"),
+      {"training.microbatch=2", "cluster.devices=2"}));
+  const Coordinate at = coordinate_of(program, 0);
+  AttendedPairs pairs_of(program);
+  std::int64_t pairs = 0, halves = 0;
+  double means = 0;
+  for (const Call& call : program.body[0].calls) {
+    for (const ProgramOp& op : program.segments[call.segment].ops) {
+      const OpAttrs& attrs = program.attrs[op.attrs];
+      if (op.part != OpPart::kForward || !binds_work(op.kind, attrs)) continue;
+      pairs += pairs_of(op, at, call.mb[0]);
+      means += pairs_of.mean(op);
+      halves += attrs.first_sample;
+    }
+  }
+  std::int64_t expected = 0;
+  for (std::int64_t sample = 0; sample < 8; ++sample)
+    expected += 4 * counted_pairs({{0, 64}}, {{0, 64}}, {true, 0},
+                                  document_borders(program.documents->config, 64, sample));
+  CHECK(pairs == expected);
+  CHECK(means == Approx(static_cast<double>(expected)).epsilon(1e-12));
+  CHECK(halves == 4 * 4);
+}
+
 TEST_CASE("ranks with equal work are simulated once") {
   const auto classes = [](const std::string& parallel, const std::string& documents) {
     const Prepared prepared = prepare_text(study(parallel, documents), {"fidelity=analytic"});

@@ -56,6 +56,10 @@ TEST_CASE("documents are trained beside every other way to divide a training") {
       {"cluster.ranks=4", "parallel.context=2", "parallel.pipeline=2", "schedule=1f1b",
        "recompute=full"},
       {"training.microbatch=[2, 1, 1, 3, 1]"},
+      {"cluster.ranks=2", "parallel.tensor=2", "parallel.tensor_overlap=block",
+       "training.microbatch=2"},
+      {"cluster.ranks=4", "parallel.tensor=2", "parallel.data=2",
+       "parallel.tensor_overlap=across-blocks", "training.microbatch=2", "recompute=full"},
       {"recompute=full"}};
   for (const std::string family : {"gpt", "llama"}) {
     const std::string text = parity_study(family, kTraining);
