@@ -138,7 +138,7 @@ class SplitChooser {
     if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
       if (!refused_) refused_ = *reason;
       // The list is ours, not the study's.
-      if (refused_->key == kMapOpsKey) refused_->key = "parallel.tensor_method";
+      if (refused_->key.starts_with(kMapOpsKey)) refused_->key = "parallel.tensor_method";
       return nullptr;
     }
     const auto& program = std::get<Program>(compiled);

@@ -103,8 +103,13 @@ class ShardingReader {
       if (!names_.axes[axis].stages) known.push_back(names_.axis_name(axis));
     }
     for (const auto& [name, axes] : names_.names) known.push_back(name);
-    return "; there are " + join_words(known) +
-           (names_.names.empty() ? "; parallel.tensor: {tp0: 2, tp1: 4} makes several" : "");
+    std::string text = "; there are " + join_words(known);
+    if (!names_.names.empty()) return text;
+    const std::string& method = study_.parallel.tensor_method;
+    const bool own_mesh = method == "map" || method == "atp";
+    text += own_mesh ? "; tensor_method: {name: " + method + ", mesh: [2, 4]}"
+                     : "; parallel.tensor: {tp0: 2, tp1: 4}";
+    return text + " makes several";
   }
 
   void refuse_stages(const YamlNode& node, AxisSet named) const {

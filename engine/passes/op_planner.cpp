@@ -226,10 +226,10 @@ class OpPlanner {
                                              : global_extents(shape, spec(input), out_.sharding));
     }
     auto space = op_space(out_.graph, op, operands);
-    if (auto* reason = std::get_if<Infeasible>(&space)) return refuse(at(op, *reason));
+    if (auto* reason = std::get_if<Infeasible>(&space)) return refuse(op, at(op, *reason));
     const Strategy strategy = strategy_of(op, std::get<IndexSpace>(space));
     auto split = split_op(out_.graph, op, std::get<IndexSpace>(space), strategy, out_.sharding);
-    if (auto* reason = std::get_if<Infeasible>(&split)) return refuse(at(op, *reason));
+    if (auto* reason = std::get_if<Infeasible>(&split)) return refuse(op, at(op, *reason));
     KnownOp known{out_.sharding.splits.add(std::get<SplitOp>(std::move(split))), {}, {}, {}};
     known.batch_dims = batch_dims(op, std::get<IndexSpace>(space));
     const SplitOp& made = out_.sharding.splits[known.split];
@@ -285,16 +285,17 @@ class OpPlanner {
     if (reason == nullptr) return;
     const OpAttrs& attrs = op.attrs;
     if (attrs.heads == 0 || op.kind == OpKind::kRelativeBias) {
-      refuse(*reason);
+      refuse(op, *reason);
       return;
     }
-    refuse({tensor(op.outputs[0]).name + ": tensor parallelism over " + std::to_string(degree_) +
-            " ranks does not divide " + std::to_string(attrs.heads) + " heads and " +
-            std::to_string(attrs.kv_heads) + " key-value heads"});
+    refuse(op, {tensor(op.outputs[0]).name + ": tensor parallelism over " +
+                std::to_string(degree_) + " ranks does not divide " + std::to_string(attrs.heads) +
+                " heads and " + std::to_string(attrs.kv_heads) + " key-value heads"});
   }
 
-  KnownOp refuse(const Infeasible& reason) {
-    if (!problem_) problem_ = Infeasible{reason.reason, "parallel.tensor"};
+  KnownOp refuse(const Op& op, const Infeasible& reason) {
+    const std::string key = rules_.key ? rules_.key(op) : "parallel.tensor";
+    if (!problem_) problem_ = Infeasible{reason.reason, key};
     return {};
   }
 

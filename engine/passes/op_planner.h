@@ -72,9 +72,12 @@ struct SplitRules {
   /// microbatch (moved_parameters.h). Empty: as it is used.
   std::function<TensorSpec(const PlannedOps&, const Op&, std::size_t input, TensorSpec used)>
       stored_parameter = {};
+  /// What says how the op is split, to be blamed where that does not divide. Empty:
+  /// parallel.tensor.
+  std::function<std::string(const Op&)> key = {};
 };
 
-/// `sharding`: its mesh, late and zig-zag axes. Infeasible, at parallel.tensor, where a dimension
+/// `sharding`: its mesh, late and zig-zag axes. Infeasible, at the rules' key, where a dimension
 /// does not divide.
 std::variant<PlannedGraph, Infeasible> plan_ops(Graph graph, Sharding sharding,
                                                 const SplitRules& rules);

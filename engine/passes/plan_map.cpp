@@ -118,6 +118,17 @@ class MapRules {
     return id.number() < std::ssize(entry_) ? entry_[id] : -1;
   }
 
+  /// The entry that splits the op; what none does its operands do.
+  std::string key_of(const Op& op) const {
+    const std::int64_t number = op.outputs.empty() ? -1 : entry_of(op.outputs[0]);
+    std::string key = plan_.ops.empty() ? "parallel.tensor" : kMapOpsKey;
+    if (number >= 0) {
+      key += '.';
+      key += plan_.ops.begin()[number].modules;
+    }
+    return key;
+  }
+
   std::vector<IndexSplit> splits(const PlannedOps& planned, const Op& op,
                                  const IndexSpace& space) const {
     std::vector<IndexSplit> out;
@@ -341,14 +352,18 @@ std::variant<PlannedGraph, Infeasible> plan_map(Graph graph, const MapPlan& plan
   Sharding sharding;
   sharding.mesh = plan.mesh;
   sharding.late = set_of(plan.data);
-  return plan_ops(std::move(graph), std::move(sharding),
-                  {plan.data, plan.tensor, true, [&](TensorId id) { return rules.entry_of(id); },
+  SplitRules split{plan.data,
+                   plan.tensor,
+                   true,
+                   [&](TensorId id) { return rules.entry_of(id); },
                    [&](const PlannedOps& planned, const Op& op, const IndexSpace& space) {
                      return rules.splits(planned, op, space);
                    },
                    [&](const PlannedOps&, const Op& op, std::size_t result, MadeSpec made) {
                      return rules.stored(op, result, std::move(made));
-                   }});
+                   }};
+  split.key = [&](const Op& op) { return rules.key_of(op); };
+  return plan_ops(std::move(graph), std::move(sharding), split);
 }
 
 }  // namespace trainyard

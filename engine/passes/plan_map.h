@@ -47,7 +47,7 @@ std::vector<GivenSharding> listed_ops(const PlannedGraph& planned, AxisSet tenso
 /// The same model with every op whole along the tensor axes.
 std::variant<PlannedGraph, Infeasible> plan_whole(Graph graph, const MapPlan& plan);
 
-/// Infeasible, at parallel.tensor, where a dimension does not divide.
+/// Infeasible, at the list's entry, where a dimension does not divide.
 std::variant<PlannedGraph, Infeasible> plan_map(Graph graph, const MapPlan& plan);
 
 }  // namespace trainyard

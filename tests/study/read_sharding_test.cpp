@@ -131,6 +131,11 @@ TEST_CASE("what is wrong in a sharding is said at its place") {
   CHECK(error_of(kSmallStudy, {"sharding={a: {weight: [tp0]}}"}) ==
         "--set sharding={a: {weight: [tp0]}}: sharding.a.weight[0]: the mesh has no axis 'tp0'; "
         "there are dp and tp; parallel.tensor: {tp0: 2, tp1: 4} makes several");
+  const std::string map =
+      "parallel.tensor_method={name: map, mesh: [2], ops: {a: {result: [tp0]}}}";
+  CHECK_THAT(error_of(kSmallStudy, {"parallel.tensor=2", map}),
+             Catch::EndsWith("the mesh has no axis 'tp0'; there are dp and tp; tensor_method: "
+                             "{name: map, mesh: [2, 4]} makes several"));
 }
 
 TEST_CASE("several mistakes in a sharding are said together") {

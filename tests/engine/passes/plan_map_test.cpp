@@ -35,8 +35,8 @@ struct Trial {
   MapPlan plan;
 };
 
-Trial trial_of(const std::string& ops = kWhole) {
-  const Prepared prepared = prepare_text(with_ops(ops));
+Trial trial_of(const std::string& ops = kWhole, const std::vector<std::string>& sets = {}) {
+  const Prepared prepared = prepare_text(with_ops(ops), sets);
   return {select_kernels(prepared.model, prepared.software, false),
           map_plan(prepared.study.parallel)};
 }
@@ -117,6 +117,16 @@ TEST_CASE("the batch over one axis, Megatron over the other") {
   CHECK(to_text(made.sharding.specs[made.sharding.stored[made.graph.loss]], plan.mesh) ==
         "[R] P(dp tp0)");
   CHECK_THAT(rank_text(made), Catch::Contains("slice tokens[dp, R] -> tokens.slice[dp tp0, R]"));
+}
+
+TEST_CASE("what an entry splits and cannot is blamed on the entry") {
+  // A microbatch of one sample is no two ranks'.
+  const Trial trial = trial_of("{\"decoder.layers.0.mlp.fc1.linear\": {result: \"[tp0, R, R]\"}}",
+                               {"training.microbatch=1"});
+  const auto answer = plan_map(trial.kernels, trial.plan);
+  REQUIRE(std::holds_alternative<Infeasible>(answer));
+  CHECK(std::get<Infeasible>(answer).key ==
+        "parallel.tensor_method.ops.decoder.layers.0.mlp.fc1.linear");
 }
 
 TEST_CASE("an op of its own split is said by its name, and the more literal entry wins") {
