@@ -117,10 +117,12 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
       {"tensor_overlap",
        [] {
          return List{{"none", "a microbatch waits for its tensor-parallel collectives"},
-                     {"block",
-                      "its halves take turns within each layer, one computing while the other "
-                      "communicates"},
-                     {"across-blocks", "the same across all layers of a stage"}};
+                     {"linear",
+                      "its chunks take turns within each product and its collective, one computing "
+                      "while the others communicate"},
+                     {"block", "the same within each layer"},
+                     {"across-blocks", "the same across all layers of a stage"},
+                     {"{scope: block, chunks: 4}", "of 4 chunks; else two"}};
        }},
       {"recompute",
        [] {

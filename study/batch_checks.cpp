@@ -16,21 +16,8 @@ namespace {
 
 std::string text(std::int64_t value) { return std::to_string(value); }
 
-/// Every replica has as many sequences of a microbatch as the others, and an even number.
-void check_halves_of_replicas(const Study& study) {
-  std::int64_t halves = 2;
-  for (const int replicas : study.parallel.replicas)
-    halves = std::lcm<std::int64_t>(halves, 2 * std::int64_t{replicas});
-  for (const std::int64_t sequences : microbatch_sizes(study.training)) {
-    if (sequences % halves == 0) continue;
-    fail_at(study, "parallel.tensor_overlap",
-            study.parallel.tensor_overlap + " halves what each replica has of a microbatch, and " +
-                text(sequences) + " sequences are no even number for each; multiples of " +
-                text(halves) + " are");
-  }
-}
-
-/// Half of a microbatch's sequences compute while what the others have computed is reduced.
+/// Chunks of a microbatch's samples compute while what the others have computed is reduced. Whether
+/// they divide it the compiler says (passes/split_batch.h).
 void check_tensor_overlap(const Study& study) {
   const std::string& overlap = study.parallel.tensor_overlap;
   if (overlap == "none") return;
@@ -41,17 +28,9 @@ void check_tensor_overlap(const Study& study) {
   }
   if (study.model.family == Family::kSwin || study.model.family == Family::kClip)
     fail_at(study, key,
-            overlap + " halves samples, which are the first dim of a tensor; in family " +
+            overlap + " divides samples, which are the first dim of a tensor; in family " +
                 std::string(to_string(study.model.family)) +
                 " they are not everywhere: write none");
-  if (!study.parallel.replicas.empty()) return check_halves_of_replicas(study);
-  for (const std::int64_t batch : microbatch_sizes(study.training)) {
-    if (batch % 2 == 0) continue;
-    fail_at(study, key,
-            overlap + " halves every microbatch, and microbatch(" + text(batch) + ") is odd; " +
-                (batch > 1 ? text(batch - 1) + " and " + text(batch + 1) + " do"
-                           : text(batch + 1) + " does"));
-  }
 }
 
 /// Microbatches that are listed one by one.
@@ -142,8 +121,7 @@ void check_batch_fits(StudyDraft& draft, bool resolved) {
     resolve_zero(draft);
     check_zero(draft);
   });
-  draft.rule({"parallel.tensor_overlap", "parallel.tensor", "training.microbatch"},
-             [&] { check_tensor_overlap(draft); });
+  draft.rule({"parallel.tensor_overlap", "parallel.tensor"}, [&] { check_tensor_overlap(draft); });
   draft.rule({"model.contrast", "training.microbatch", "partition"},
              [&] { check_contrast(draft); });
   const bool whole = draft.rule({"training.global_batch", "training.microbatch", "parallel.data"},

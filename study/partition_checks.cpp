@@ -40,7 +40,7 @@ void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
       std::any_of(cuts.begin(), cuts.end(), [](const StageCut& cut) { return !cut.at.empty(); });
   if (by_name && study.parallel.tensor_overlap != "none") {
     fail_at(study, "parallel.tensor_overlap",
-            "halves of a microbatch alternate within layers, which partition.cuts divides; write "
+            "chunks of a microbatch alternate within layers, which partition.cuts divides; write "
             "none, or cuts of whole layers");
   }
 }
@@ -83,7 +83,7 @@ void check_enough_layers(const Study& study, std::int64_t layers, std::int64_t s
   const bool between_ops = search || study.partition.between == PartitionConfig::Between::kOps;
   if (between_ops && overlaps) {
     fail_at(study, "parallel.tensor_overlap",
-            "halves of a microbatch alternate within layers, which partition" +
+            "chunks of a microbatch alternate within layers, which partition" +
                 std::string(search ? ": " + method + " divides; write none, or partition: cost"
                                    : ".between: ops divides; write none, or between: layers"));
   }
@@ -99,7 +99,7 @@ void check_modules(const Study& study) {
     if (wrong) fail_at(study, key, problem);
   };
   refuse(study.parallel.tensor_overlap != "none", "parallel.tensor_overlap",
-         "halves of a microbatch alternate within layers, which partition smp divides; write none");
+         "chunks of a microbatch alternate within layers, which partition smp divides; write none");
   refuse(study.parallel.d2d_buffer > 0, "parallel.d2d_buffer",
          "is for stages one behind the other, and partition smp calls modules in between; leave "
          "one of them out");

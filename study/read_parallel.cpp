@@ -3,11 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/format.h"
 #include "engine/base/user_text.h"
-#include "engine/cluster/communication_matrix.h"
-#include "engine/passes/mesh_methods.h"
 #include "engine/plan/plan_limits.h"
+#include "study/read_tensor_method.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 #include "study/study_words.h"
@@ -54,140 +52,6 @@ void read_tensor(Section& section, ParallelConfig& parallel) {
     if (ranks > kMaxRanks) node->fail("more than " + std::to_string(kMaxRanks) + " ranks");
   }
   parallel.tensor = static_cast<int>(ranks);
-}
-
-/// "2x4" -> its two numbers; the key's pattern is checked here.
-MeasuredMesh read_measured(const YamlNode& measured, const std::string& mesh) {
-  const YamlNode node = measured.at(mesh);
-  const std::size_t x = mesh.find('x');
-  const auto number = [&](const std::string& text) {
-    const bool digits = !text.empty() && text.size() < 8 && text.front() != '0' &&
-                        text.find_first_not_of("0123456789") == std::string::npos;
-    if (!digits || std::stoi(text) > kMaxRanks)
-      throw ConfigError(measured.key_pos(mesh), node.key_path(),
-                        "expected a mesh such as 2x4, got " + quoted(mesh));
-    return std::stoi(text);
-  };
-  MeasuredMesh out;
-  out.d1 = number(mesh.substr(0, x));
-  out.d2 = number(x == std::string::npos ? "" : mesh.substr(x + 1));
-  std::vector<double> bandwidths;
-  for (const YamlNode& item : node.items()) {
-    bandwidths.push_back(item.as_number() * kGB);
-    if (bandwidths.back() != 0 && !is_bandwidth(bandwidths.back()))
-      item.fail(format("expected GB/s, 0 or %s", kBandwidthRange));
-  }
-  if (bandwidths.size() != 2)
-    node.fail("expected the bandwidths along both axes in GB/s, such as [1.2, 4.95]");
-  out.b1 = bandwidths[0];
-  out.b2 = bandwidths[1];
-  if ((out.d1 > 1) != (out.b1 > 0) || (out.d2 > 1) != (out.b2 > 0))
-    node.fail("an axis of one rank, and no other, has bandwidth 0");
-  return out;
-}
-
-/// `{"*.mlp.fc1": {dim: 0, collective: none}}`
-void read_split_table(const YamlNode& table, Section& section, std::vector<SplitRule>& rules) {
-  for (const std::string& modules : table.keys()) {
-    SplitRule& rule = rules.emplace_back();
-    rule.modules = modules;
-    const YamlNode node = table.at(modules);
-    for (const std::string& key : node.keys()) {
-      if (key != "dim" && key != "collective")
-        throw ConfigError(node.key_pos(key), node.key_path() + "." + printable(key),
-                          "unknown key; an entry takes dim and collective");
-    }
-    rule.dim = static_cast<int>(node.at("dim").as_integer(0, 1));
-    rule.collective = static_cast<SplitRule::Collective>(
-        read_word(node.at("collective"), "collective", kSplitCollectiveWords));
-    section.study().origins[node.key_path()] = origin_of(node);
-  }
-  if (rules.empty())
-    table.fail(
-        "expected entries such as {\"*.mlp.fc1\": {dim: 0, collective: none}}; leave it out "
-        "for the families'");
-}
-
-/// Which method has each key of its map, and what to do without it.
-struct MethodKey {
-  std::string_view key, method, problem;
-};
-constexpr MethodKey kMethodKeys[] = {
-    {"mesh", "atp", " has one axis"},
-    {"measured", "atp", " has one axis"},
-    {"table", "auto", " has rules of its own"},
-    {"optimize", "smp", " has one way to split"},
-    {"prescaled_batch", "smp", " gives the ranks of a tensor group the same samples"},
-    {"memory_budget", "map", " chooses no splits of ops"},
-    {"ops", "map", " chooses no splits of ops"}};
-
-/// `tensor_method: atp`, or `tensor_method: {name: atp, mesh: [2, 4]}`. Read behind `tensor`.
-void read_tensor_method(Section& parallel, ParallelConfig& config) {
-  const auto node = parallel.given("tensor_method");
-  if (!node) return;
-  const auto read_name = [&](const YamlNode& name) {
-    config.tensor_method =
-        tensor_method_words()[read_word(name, "tensor_method", tensor_method_words())];
-  };
-  if (node->is_scalar()) {
-    parallel.study().origins[parallel.key_path("tensor_method.name")] = origin_of(*node);
-    return read_name(*node);
-  }
-  Section section = parallel.child("tensor_method");
-  parallel.draft().attempt([&] { read_name(section.required("name")); });
-  section.read_given("mesh", [&](const YamlNode& mesh) {
-    if (mesh.is_scalar()) {
-      read_word(mesh, "mesh", kChosenWords);
-      return;
-    }
-    for (const YamlNode& item : mesh.items())
-      config.tensor_mesh.push_back(static_cast<int>(item.as_integer(1, kMaxRanks)));
-    const std::size_t axes = config.tensor_mesh.size();
-    if (config.tensor_method == "map" ? axes == 0 || axes > kMaxTensorAxes : axes != 2)
-      mesh.fail(config.tensor_method == "map"
-                    ? "expected the ranks along at most 4 axes, such as [2, 2, 2]"
-                    : "expected the ranks along two axes, such as [2, 4]");
-  });
-  section.read_given("measured", [&](const YamlNode& measured) {
-    for (const std::string& mesh : measured.keys())
-      config.measured_meshes.push_back(read_measured(measured, mesh));
-    if (config.measured_meshes.empty())
-      measured.fail("expected meshes, such as {2x4: [1.2, 4.95]}; leave it out for the cluster's");
-  });
-  section.read_given("table", [&](const YamlNode& table) {
-    read_split_table(table, section, config.split_table);
-  });
-  section.read_given("optimize", [&](const YamlNode& optimize) {
-    config.smp.optimize =
-        static_cast<SmpConfig::Optimize>(read_word(optimize, "optimize", kOptimizeWords));
-  });
-  section.read_given("prescaled_batch",
-                     [&](const YamlNode& flag) { config.smp.prescaled_batch = flag.as_bool(); });
-  const bool map = config.tensor_method == "map";
-  section.read_given("memory_budget", [&](const YamlNode& memory) {
-    config.tensor_memory = memory.as_bytes();
-    if (config.tensor_memory <= 0)
-      memory.fail("expected more than 0 bytes; leave this key out for what the device has");
-  });
-  section.read_given("ops", [&](const YamlNode& ops) {
-    if (!map) return;
-    if (config.tensor_mesh.empty())
-      ops.fail("names axes of a mesh that is yet to be chosen; write mesh: [" +
-               std::to_string(config.tensor) + "], or another one");
-    read_sharding_entries(parallel.study(), ops, section.key_path("ops"), config.tensor_ops);
-  });
-  section.finish();
-  for (const auto& [key, method, problem] : kMethodKeys) {
-    if (config.tensor_method == method || !section.contains(key)) continue;
-    if (map && key == "mesh") continue;  // atp's and map's
-    const bool own_mesh = mesh_method(config.tensor_method) != nullptr;
-    const std::string why = map && key == "measured"    ? " takes its mesh from the cluster's links"
-                            : own_mesh && key == "mesh" ? " has the mesh that parallel.tensor says"
-                                                        : std::string(problem);
-    fail_at(parallel.study(), section.key_path(key),
-            "method " + config.tensor_method + why +
-                "; leave it out, or write name: " + std::string(method));
-  }
 }
 
 void read_tensor_modules(Section& section, std::vector<std::string>& modules) {
@@ -382,6 +246,7 @@ void read_parallel(Section& root) {
             parallel.data = static_cast<int>(section.integer_of(*node, "data"));
         }},
        {"context", [&] { read_context(section, parallel.context); }},
+       {"tensor_overlap", [&] { read_tensor_overlap(section, parallel.tensor_overlap); }},
        {"tensor_method", [&] { read_tensor_method(section, parallel); }},
        {"tensor_modules", [&] { read_tensor_modules(section, parallel.tensor_modules); }},
        {"expert", [&] { read_only_one(section, "expert", parallel.expert); }},

@@ -182,7 +182,7 @@ void check_rotor(const Study& study) {
   refuse(!study.partition.replicas.empty(), "partition.replicas",
          "do not go with recompute rotor in this version; write parallel.data");
   refuse(study.parallel.tensor_overlap != "none", "parallel.tensor_overlap",
-         "orders the ops of two halves, and rotor those of groups; write none, or recompute: full");
+         "orders the ops of chunks, and rotor those of groups; write none, or recompute: full");
   refuse(study.offload.activations, "offload.activations",
          "copies the inputs of recomputed layers, and rotor keeps what is fastest; write "
          "recompute: full");

@@ -8,6 +8,7 @@
 
 #include "engine/base/indexed.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/tensor_overlap.h"
 
 namespace trainyard {
 
@@ -77,8 +78,8 @@ inline constexpr IndexedArray<SplitRule::Collective, std::string_view, 3> kSplit
 inline constexpr IndexedArray<SmpConfig::Optimize, std::string_view, 2> kOptimizeWords = {"memory",
                                                                                           "speed"};
 inline constexpr std::array<std::string_view, 1> kChosenWords = {"auto"};
-inline constexpr std::array<std::string_view, 3> kTensorOverlapWords = {"none", "block",
-                                                                        "across-blocks"};
+inline constexpr IndexedArray<TensorOverlap::Scope, std::string_view, 4> kTensorOverlapWords = {
+    "none", "linear", "block", "across-blocks"};
 inline constexpr std::array<std::string_view, 3> kFidelityWords = {"analytic", "fluid", "step"};
 // Inside a node, then between nodes. Files of calibrate/links/ begin with one of them.
 inline constexpr std::array<std::string_view, 18> kLinkWords = {

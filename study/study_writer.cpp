@@ -100,6 +100,16 @@ void write_tensor_method(ResolvedText& out, const ParallelConfig& parallel) {
   out.close();
 }
 
+void write_tensor_overlap(ResolvedText& out, const std::string& text) {
+  const TensorOverlap overlap = parse_tensor_overlap(text);
+  const std::string_view scope = kTensorOverlapWords[overlap.scope];
+  if (overlap == TensorOverlap{overlap.scope}) return out.text("tensor_overlap", scope);
+  out.open("tensor_overlap");
+  out.text("scope", scope);
+  out.integer("chunks", overlap.chunks);
+  out.close();
+}
+
 void write_tensor_modules(ResolvedText& out, const std::vector<std::string>& modules) {
   if (modules.empty()) return;
   std::string patterns;
@@ -127,6 +137,7 @@ void write_parallel(ResolvedText& out, const Study& study) {
             }},
            {"tensor_method", [&] { write_tensor_method(out, parallel); }},
            {"tensor_modules", [&] { write_tensor_modules(out, parallel.tensor_modules); }},
+           {"tensor_overlap", [&] { write_tensor_overlap(out, parallel.tensor_overlap); }},
            {"context", [&] { write_context(out, parallel.context); }},
            {"zero", [&] { write_zero(out, parallel.zero); }},
            {"d2d_buffer", [&] {

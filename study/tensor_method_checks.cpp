@@ -100,7 +100,7 @@ void check_smp(const Study& study) {
   refuse(study, parallel.context.degree > 1, "parallel.context",
          "does not go with method smp in this version; write 1");
   refuse(study, parallel.tensor_overlap != "none", "parallel.tensor_overlap",
-         "halves of a microbatch would lie on some of the ranks that method smp gives samples of "
+         "chunks of a microbatch would lie on some of the ranks that method smp gives samples of "
          "their own; write none");
   refuse(study, !study.sharding.empty(), "sharding",
          "does not go with method smp in this version; leave it out, or write megatron");

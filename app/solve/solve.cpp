@@ -88,10 +88,11 @@ const std::vector<SolveProblem>& solve_problems() {
        "\"\"]]\nstage_to_rank: [0, 1]\nmicrobatches: 2\npasses: [add_send_recv]\n",
        solve_lower},
       {"subpipelined-tp", "subpipelined_tp",
-       "tensor parallelism in half-batches that hide their all-reduces",
+       "tensor parallelism in chunks of a batch that hide their all-reduces",
        "layers      transformer layers\ncompute     of a layer's forward, any unit\n"
        "all_reduce  of a layer's forward, the same unit\n"
-       "overlap     across-blocks (default); block: halves join at the end of each layer\n",
+       "overlap     across-blocks (default); block: chunks join at the end of each layer\n"
+       "chunks      of a microbatch; default 2\n",
        "problem: subpipelined-tp\nlayers: 12\ncompute: 4\nall_reduce: 6\n", solve_sub_pipelined},
       {"d-hondt", "dhondt", "devices in proportion to costs",
        "devices  a list, or how many\ncosts    of the segments\n",

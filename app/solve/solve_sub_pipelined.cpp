@@ -5,6 +5,7 @@
 #include "app/solve/solve.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
+#include "engine/plan/tensor_overlap.h"
 #include "engine/schedule/sub_pipelined.h"
 
 namespace trainyard {
@@ -30,7 +31,10 @@ nlohmann::ordered_json solve_sub_pipelined(const YamlNode& problem) {
       overlap->fail("expected across-blocks or block, got " +
                     trainyard::quoted(overlap->as_string()));
   }
-  const SubPipelinedTime time = sub_pipelined(layers, compute, all_reduce, across);
+  int chunks = 2;
+  if (const auto number = given(problem, "chunks"))
+    chunks = static_cast<int>(number->as_integer(2, kMaxTensorChunks));
+  const SubPipelinedTime time = sub_pipelined(layers, compute, all_reduce, across, chunks);
   return {{"forward", time.forward},
           {"backward", time.backward},
           {"total", time.total},

@@ -68,14 +68,15 @@ std::string find_order_violation(const Graph& graph) {
 }
 
 /// Execution order runs through the embeddings (-1), layers 0, 1, ..., and the head (-1), so that a
-/// pipeline stage can be any run of consecutive layers. Halves of a microbatch each do so by
+/// pipeline stage can be any run of consecutive layers. Chunks of a microbatch each do so by
 /// themselves: where they take turns, one may be a layer ahead.
 std::string find_layer_violation(const Graph& graph) {
-  IndexedArray<std::int8_t, std::int32_t, 3> last = {-1, -1, -1};  // [half]; 0: of ops on both
+  Numbered<std::int32_t> last(1, -1);  // [chunk]; 0: of ops on all
   bool in_head = false;
   for (const OpId id : graph.ops.keys()) {
     const Op& op = graph.ops[id];
-    if (op.half == 0) last.fill(*std::max_element(last.begin(), last.end()));
+    if (op.half == 0) last.assign(last.size(), *std::max_element(last.begin(), last.end()));
+    if (op.half >= std::ssize(last)) last.resize(op.half + 1, last[0]);
     std::int32_t& before = last[op.half];
     if (op.layer < 0) {
       in_head = before >= 0;
@@ -88,7 +89,7 @@ std::string find_layer_violation(const Graph& graph) {
       return describe(graph, id) + ": layer " + std::to_string(op.layer) + " after layer " +
              std::to_string(before);
     }
-    if (op.half == 0) last.fill(op.layer);
+    if (op.half == 0) last.assign(last.size(), op.layer);
     before = op.layer;
   }
   const std::int32_t final = *std::max_element(last.begin(), last.end());

@@ -9,10 +9,10 @@
 #include "engine/passes/apply_sharding.h"
 #include "engine/passes/bucket_values.h"
 #include "engine/passes/buffer_transfers.h"
+#include "engine/passes/chunk_order.h"
 #include "engine/passes/differentiate.h"
 #include "engine/passes/fp8_products.h"
 #include "engine/passes/gather_units.h"
-#include "engine/passes/half_order.h"
 #include "engine/passes/host_waits.h"
 #include "engine/passes/instantiate.h"
 #include "engine/passes/log_stages.h"
@@ -87,16 +87,14 @@ constexpr std::tuple kGraphPasses = {
            return problem;
          },
          find_staged_violation},
-    Pass{"halves", overlaps_tensor,
+    Pass{"chunks", overlaps_tensor,
          [](const PassSource& of) {
-           return std::tuple(of.plan.parallel.tensor_overlap, num_stages(of), of.plan.partition);
+           return std::tuple(parse_tensor_overlap(of.plan.parallel.tensor_overlap), num_stages(of),
+                             of.plan.partition);
          },
-         [](StagedGraph& staged, const PassContext&, const std::string& overlap, int num_stages,
-            const PartitionConfig& partition) -> std::optional<Infeasible> {
-           auto runs = halved_runs(overlap, staged.graph.num_layers, num_stages, partition);
-           if (auto* reason = std::get_if<Infeasible>(&runs)) return std::move(*reason);
-           staged.graph = split_batch(staged.graph, std::get<std::vector<std::int64_t>>(runs));
-           return std::nullopt;
+         [](StagedGraph& staged, const PassContext&, const TensorOverlap& overlap, int num_stages,
+            const PartitionConfig& partition) {
+           return put(split_batch(staged.graph, overlap, num_stages, partition), staged.graph);
          },
          find_staged_violation},
     Pass{"partition", always,
@@ -113,7 +111,7 @@ constexpr std::tuple kGraphPasses = {
          },
          find_staged_violation},
     Pass{"overlap", overlaps_tensor, [](const PassSource&) { return std::tuple(); },
-         [](StagedGraph& staged, const PassContext&) { order_halves(staged); },
+         [](StagedGraph& staged, const PassContext&) { order_chunks(staged); },
          find_staged_violation}};
 
 /// What differentiate() takes, which makes a training graph of a staged one.

@@ -8,8 +8,8 @@
 #include "engine/graph/op_table.h"
 #include "engine/passes/backward_draft.h"
 #include "engine/passes/block_gradients.h"
+#include "engine/passes/chunk_order.h"
 #include "engine/passes/general_gradients.h"
-#include "engine/passes/half_order.h"
 #include "engine/passes/moved_parameters.h"
 #include "engine/sharding/moved_axes.h"
 
@@ -35,7 +35,7 @@ class Differentiator {
       out.forward.push_back(std::move(forward));
     }
     for (std::size_t i = ops.size(); i-- > 0;) backward(OpId(i));
-    order_halves(out.backward);
+    order_chunks(out.backward);
     if (software_.overlap_tensor_gradient) hoist_collectives(out.backward);
     return std::move(out);
   }
@@ -218,7 +218,7 @@ class Differentiator {
     }
   }
 
-  /// The gradients of the halves are views of their join's; no kernel.
+  /// The gradients of the chunks are views of their join's; no kernel.
   void backward_join(OpId id, TensorId dy) {
     const Op& op = op_at(id);
     Instruction split = draft_.instruction(id, OpPart::kInputGrad);

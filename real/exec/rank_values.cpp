@@ -138,7 +138,8 @@ at::Tensor RankValues::view_of(ValueId id, Microbatch mb) {
   const std::int64_t elements = num_elements(value.dims);
   if (elements == whole.numel()) return whole.view(shape);
   if (whole.dim() > 1 && std::ssize(shape) == whole.dim()) {
-    if (shape.front() != whole.size(0) && shape.back() == whole.size(-1)) {  // half a batch
+    const auto samples = std::equal(shape.begin() + 1, shape.end(), whole.sizes().begin() + 1);
+    if (samples && shape.front() != whole.size(0)) {  // a chunk of a batch
       return whole.narrow(0, alias.offset / (elements / shape.front()), shape.front());
     }
     if (shape.back() != whole.size(-1))  // of a packed tensor, along its last dim

@@ -68,6 +68,11 @@ const KeyTable& tensor_method_keys() {
            "axis of one rank; auto chooses among these",
        .fallback = "what the cluster's links say",
        .matters = "atp"},
+      {.name = "chunks",
+       .forms = {IntegerForm{1, kMaxTensorChunks}},
+       .help = "the same as parallel.tensor_overlap: {chunks: N}; 1: none",
+       .fallback = "1",
+       .matters = "atp"},
       {.name = "table",
        .forms = {EntriesForm{"modules", "^.+$", MapForm{split_rule_keys, "", {"dim", "collective"}},
                              "split_table"}},
@@ -112,6 +117,20 @@ const KeyTable& zero_offload_keys() {
        .help = "where shards lie, from which units are fetched one further ahead than prefetch",
        .field = of_zero<&ZeroConfig::offload, &ZeroConfig::Offload::parameters>(),
        .matters = "stage 3"}};
+  return keys;
+}
+
+const KeyTable& tensor_overlap_keys() {
+  static const KeyTable keys = {
+      {.name = "scope",
+       .forms = {WordForm{kTensorOverlapWords, {}, "tensor_overlap"}},
+       .help = "behind what chunks are joined: every product and its collective (linear), every "
+               "layer (block), all layers of a stage (across-blocks)",
+       .fallback = "block"},
+      {.name = "chunks",
+       .forms = {IntegerForm{2, kMaxTensorChunks}},
+       .help = "of a microbatch, alike in size",
+       .fallback = "2"}};
   return keys;
 }
 
@@ -243,10 +262,11 @@ const KeyTable& parallel_keys() {
        .help = "patterns of the modules that are split; all in them are",
        .fallback = "all"},
       {.name = "tensor_overlap",
-       .forms = {WordForm{kTensorOverlapWords}},
-       .help = "halves of a microbatch hide each other's collectives, within each layer or across "
-               "all of a stage",
-       .field = of_parallel<&P::tensor_overlap>()},
+       .forms = {WordForm{kTensorOverlapWords},
+                 MapForm{tensor_overlap_keys, "a microbatch in chunks", {}}},
+       .help = "chunks of a microbatch, two unless said, hide each other's collectives: within a "
+               "product, within each layer or across all of a stage",
+       .fallback = "none"},
       {.name = "d2d_buffer",
        .forms = {QuantityForm{"1 GiB"}},
        .help = "of a rank, for pipeline transfers between devices",

@@ -149,7 +149,7 @@ TEST_CASE("what rotor does not go with is refused at its key") {
                     "training.microbatch=1"}),
              Catch::Contains("search weighs stages by what they recompute"));
   CHECK_THAT(fault({"recompute=rotor", "parallel={tensor: 2, tensor_overlap: block}"}),
-             Catch::Contains("parallel.tensor_overlap: orders the ops of two halves"));
+             Catch::Contains("parallel.tensor_overlap: orders the ops of chunks"));
   CHECK_THAT(fault({"recompute=rotor", "offload.activations=true"}),
              Catch::Contains("offload.activations: copies the inputs of recomputed layers"));
   CHECK_THAT(fault({"recompute={method: full, memory_budget: 1 GiB}"}),

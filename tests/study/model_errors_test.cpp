@@ -69,7 +69,7 @@ TEST_CASE("what a family of images does not split is refused") {
         "study.yaml:3:42: parallel.sequence_parallel: between blocks of family swin lie images, of "
         "which windows are cut, no sequences; write false");
   CHECK(split(swin, "tensor: 2, tensor_overlap: block") ==
-        "study.yaml:3:39: parallel.tensor_overlap: block halves samples, which are the first dim "
+        "study.yaml:3:39: parallel.tensor_overlap: block divides samples, which are the first dim "
         "of a tensor; in family swin they are not everywhere: write none");
   CHECK(split("{family: unet, depth: 2, hidden: 16}", "tensor: 2") ==
         "study.yaml:3:20: parallel.tensor: tensor parallelism splits no operator of family unet: "
@@ -111,7 +111,7 @@ TEST_CASE("microbatches are whole groups of what is told apart") {
         "false");
   CHECK(clip(box + "\nparallel: {tensor: 2, tensor_overlap: block}",
              "global_batch: 64, microbatch: 8") ==
-        "study.yaml:3:39: parallel.tensor_overlap: block halves samples, which are the first dim "
+        "study.yaml:3:39: parallel.tensor_overlap: block divides samples, which are the first dim "
         "of a tensor; in family clip they are not everywhere: write none");
 }
 

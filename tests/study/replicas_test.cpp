@@ -94,10 +94,6 @@ TEST_CASE("replicas that cannot be are refused with what could") {
   CHECK(fault(study_with("{cuts: [2], replicas: [1, 2, 1]}")) ==
         at + "12: partition: 1 cut makes 2 stages, but the pipeline ranks of partition.replicas x "
              "virtual_stages = 3; write 2 cuts");
-  CHECK(fault(study_with("{replicas: [1, 3]}", "parallel: {tensor: 2, tensor_overlap: block}\n")) ==
-        below +
-            "39: parallel.tensor_overlap: block halves what each replica has of a microbatch, "
-            "and 4 sequences are no even number for each; multiples of 6 are");
   CHECK(fault(study_with("{replicas: [1, 3]}", "", 3)) ==
         "study.yaml:3:26: training.global_batch: 16 is not a multiple of microbatch(3) = 3; 15 and "
         "18 are");

@@ -53,7 +53,7 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
   CHECK(
       set("parallel.tensor_overlap=some") ==
       "--set parallel.tensor_overlap=some: parallel.tensor_overlap: unknown tensor_overlap 'some'; "
-      "this version has none, block and across-blocks");
+      "this version has none, linear, block and across-blocks");
   CHECK(
       set("parallel.zero={stage: 1, offload: parameters}") ==
       "--set parallel.zero={stage: 1, offload: parameters}: parallel.zero.offload: parameters are "

@@ -76,6 +76,42 @@ TEST_CASE("a mesh is chosen among those whose second axis divides the model's wi
 }
 
 TEST_CASE("a chosen mesh is written, and reads back") {
+TEST_CASE("chunks are a scope, or a map with their number, of which atp's is another word") {
+  const auto overlap = [](const std::string& value) {
+    const Study one = read(study(4, "megatron"), {"parallel.tensor_overlap=" + value});
+    return parse_tensor_overlap(one.parallel.tensor_overlap);
+  };
+  using Overlap = TensorOverlap::Scope;
+  CHECK(overlap("none") == TensorOverlap{});
+  CHECK(overlap("across-blocks") == TensorOverlap{Overlap::kAcrossBlocks, 2});
+  CHECK(overlap("{scope: linear}") == TensorOverlap{Overlap::kLinear, 2});
+  CHECK(overlap("{chunks: 4}") == TensorOverlap{Overlap::kBlock, 4});
+  CHECK(overlap("{scope: across-blocks, chunks: 3}") == TensorOverlap{Overlap::kAcrossBlocks, 3});
+  CHECK(parallel(8, "{name: atp, mesh: [2, 4], chunks: 4}").tensor_overlap == "block 4");
+  CHECK(parallel(8, "{name: atp, mesh: [2, 4], chunks: 1}").tensor_overlap == "none");
+
+  const std::string text = resolved_study_text(read(study(8, "{name: atp, chunks: 4}")));
+  CHECK_THAT(text, Catch::Contains("  tensor_overlap:\n    scope: block") &&
+                       Catch::Contains("    chunks: 4  # from study.yaml:3:"));
+  CHECK(read(text).parallel.tensor_overlap == "block 4");
+  CHECK_THAT(resolved_study_text(read(study(4, "megatron"), {"parallel.tensor_overlap=linear"})),
+             Catch::Contains("  tensor_overlap: linear  # --set parallel.tensor_overlap=linear"));
+
+  const auto error = [](const std::string& method, const std::vector<std::string>& sets) {
+    return error_of(study(4, method), sets);
+  };
+  CHECK_THAT(error("megatron", {"parallel.tensor_overlap={scope: none, chunks: 4}"}),
+             Catch::Contains("parallel.tensor_overlap.chunks: scope none has no chunks"));
+  CHECK_THAT(error("megatron", {"parallel.tensor_overlap={chunks: 1}"}),
+             Catch::Contains("parallel.tensor_overlap.chunks"));
+  CHECK_THAT(error("{name: atp, chunks: 4}", {"parallel.tensor_overlap=block"}),
+             Catch::Contains("parallel.tensor_method.chunks: parallel.tensor_overlap says chunks, "
+                             "too; leave one of them out"));
+  CHECK_THAT(error("{name: megatron, chunks: 4}", {}),
+             Catch::Contains("parallel.tensor_method.chunks: method megatron leaves chunks to "
+                             "parallel.tensor_overlap; leave it out, or write name: atp"));
+}
+
   const Study chosen = read(study(8, "{name: atp, measured: {2x4: [1.20, 4.95], 8x1: [0.97, 0]}}"));
   const std::string text = resolved_study_text(chosen);
   CHECK_THAT(text, Catch::Contains("tensor_method:") && Catch::Contains("name: atp") &&
@@ -122,7 +158,7 @@ TEST_CASE("what does not go with methods auto and smp is said at its place") {
   CHECK_THAT(error("smp", {"parallel.context=2"}),
              Catch::Contains("parallel.context: does not go with method smp in this version"));
   CHECK_THAT(error("smp", {"parallel.tensor_overlap=block"}),
-             Catch::Contains("parallel.tensor_overlap: halves of a microbatch would lie on some of "
+             Catch::Contains("parallel.tensor_overlap: chunks of a microbatch would lie on some of "
                              "the ranks"));
   CHECK_THAT(error("smp", {"parallel.tensor={tp0: 2, tp1: 2}"}),
              Catch::Contains("parallel.tensor: method smp has one axis; write 4"));

@@ -27,7 +27,7 @@ const std::string kModel =
 
 /// Together they take every pass.
 const std::vector<std::string> kStudies = {
-    // In halves; an older framework waits for its transfers on the host.
+    // In chunks; an older framework waits for its transfers on the host.
     kModel +
         "parallel: {tensor: 2, pipeline: 2, data: 2, tensor_overlap: block}\n"
         "training: {global_batch: 16, microbatch: 2}\nframework: {name: megatron-lm, version: "
@@ -133,7 +133,7 @@ TEST_CASE("a broken result is blamed on the pass that made it, whichever that is
   }
   CHECK(tried ==
         std::set<std::string>{
-            "schedule",      "kernels", "shard",      "halves", "partition", "overlap",
+            "schedule",      "kernels", "shard",      "chunks", "partition", "overlap",
             "differentiate", "fp8",     "recompute",  "split",  "offload",   "instantiate",
             "buffers",       "pairs",   "host_waits", "units",  "step",      "post_validation",
             "lower",         "verify",  "documents"});

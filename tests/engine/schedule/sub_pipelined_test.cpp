@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-TEST_CASE("half-batches take what Merak's vectors say") {
+TEST_CASE("two chunks take what Merak's vectors say") {
   int cases = 0;
   const auto golden = golden_json("merak_subpipelined_tmp.json");
   for (const auto& expected : golden["cases"]) {
@@ -35,6 +35,25 @@ TEST_CASE("two streams in order take Merak's closed forms") {
         CHECK(time.sequential == (3 * m + 2 * a) * k);
         // Joined after every layer: K times one layer.
         CHECK(sub_pipelined(k, m, a, false).total == k * sub_pipelined(1, m, a, true).total);
+      }
+    }
+  }
+}
+
+TEST_CASE("with more chunks the ends shrink, and what is hidden does not") {
+  // With c chunks a chunk's block takes 1 / 2c of a layer: with K layers, m of compute, a of
+  // all-reduce the first chunk computes alone, the last is reduced alone, and between the two
+  // 2cK - 1 blocks take the longer of both. Powers of two, so sums are exact.
+  for (const int c : {2, 4, 8}) {
+    for (const int k : {1, 3, 24}) {
+      for (const double m : {0.0, 1.0, 4.0, 7.0}) {
+        for (const double a : {0.0, 1.0, 5.0, 20.0}) {
+          CAPTURE(c, k, m, a);
+          const auto time = sub_pipelined(k, m, a, true, c);
+          CHECK(time.forward == (m + a + (2 * c * k - 1) * std::max(m, a)) / (2 * c));
+          CHECK(time.backward == (2 * m + a + (2 * c * k - 1) * std::max(2 * m, a)) / (2 * c));
+          CHECK(time.sequential == (3 * m + 2 * a) * k);
+        }
       }
     }
   }

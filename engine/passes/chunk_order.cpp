@@ -1,7 +1,6 @@
-#include "engine/passes/half_order.h"
+#include "engine/passes/chunk_order.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "engine/passes/differentiate.h"
@@ -12,9 +11,9 @@ namespace {
 
 using Order = std::vector<std::size_t>;  // places in a list
 
-/// The places of a list in their new order. Ops of no half stay, and none moves across them.
+/// The places of a list in their new order. Ops of no chunk stay, and none moves across them.
 template <typename Item>
-Order halves_in_turn(const std::vector<Item>& list, int first_half) {
+Order chunks_in_turn(const std::vector<Item>& list, bool last_first) {
   Order order;
   order.reserve(list.size());
   for (std::size_t begin = 0, end = 0; begin < list.size(); begin = end) {
@@ -23,16 +22,18 @@ Order halves_in_turn(const std::vector<Item>& list, int first_half) {
       end = begin + 1;
       continue;
     }
-    std::array<Order, 2> halves;  // in the order in which they take turns
+    Numbered<Order> chunks;
     for (end = begin; end < list.size() && list[end].half != 0; ++end) {
-      halves[list[end].half == first_half ? 0 : 1].push_back(end);
+      if (list[end].half > std::ssize(chunks)) chunks.resize(list[end].half);
+      chunks[list[end].half - 1].push_back(end);
     }
-    std::array<std::size_t, 2> next = {0, 0};
-    while (next[0] < halves[0].size() || next[1] < halves[1].size()) {
-      for (std::size_t h : {0U, 1U}) {
+    if (last_first) std::reverse(chunks.begin(), chunks.end());
+    Numbered<std::size_t> next(chunks.size(), 0);
+    for (std::size_t placed = begin; placed < end;) {
+      for (const std::int64_t c : chunks.keys()) {
         bool cut = false;
-        for (; next[h] < halves[h].size() && !cut; ++next[h]) {
-          const std::size_t at = halves[h][next[h]];
+        for (; next[c] < chunks[c].size() && !cut; ++next[c], ++placed) {
+          const std::size_t at = chunks[c][next[c]];
           cut = is_collective(list[at].kind);
           order.push_back(at);
         }
@@ -52,9 +53,9 @@ void reorder(std::vector<Item>& list, const Order& order) {
 
 }  // namespace
 
-void order_halves(StagedGraph& staged) {
+void order_chunks(StagedGraph& staged) {
   Graph& graph = staged.graph;
-  const Order order = halves_in_turn(graph.ops, 1);
+  const Order order = chunks_in_turn(graph.ops, false);
   reorder(graph.ops, order);
   reorder(staged.stage, order);
   for (const OpId i : graph.ops.keys()) {
@@ -62,10 +63,10 @@ void order_halves(StagedGraph& staged) {
   }
 }
 
-void order_halves(std::vector<Instruction>& backward) {
+void order_chunks(std::vector<Instruction>& backward) {
   const auto is_whole = [](const Instruction& one) { return one.half == 0; };
   if (std::all_of(backward.begin(), backward.end(), is_whole)) return;
-  reorder(backward, halves_in_turn(backward, 2));
+  reorder(backward, chunks_in_turn(backward, true));
 }
 
 }  // namespace trainyard
