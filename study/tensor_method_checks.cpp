@@ -69,8 +69,6 @@ void check_atp(const Study& study) {
       study,
       {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5, Family::kVit, Family::kClip},
       "splits the layers of", "of");
-  refuse(study, parallel.sequence_parallel, "parallel.sequence_parallel",
-         "between layers method atp splits features, not the sequence; write false");
   refuse(study, parallel.context.degree > 1, "parallel.context",
          "does not go with method atp in this version; write 1");
   refuse(study, !parallel.tensor_modules.empty(), "parallel.tensor_modules",

@@ -37,7 +37,7 @@ std::variant<PlannedGraph, Infeasible> plan_by_mesh_rules(Graph graph, const Mes
   SplitRules walk;
   walk.data = plan.data;
   walk.tensor = plan.tensor;
-  walk.norms_by_moments = true;
+  walk.norms_by_moments = walk.several_dims = true;
   walk.mark = [](TensorId) { return 0; };
   walk.splits = [&](const PlannedOps& planned, const Op& op, const IndexSpace& space) {
     return rules.splits(planned, op, space);

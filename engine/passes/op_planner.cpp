@@ -80,7 +80,7 @@ class OpPlanner {
   }
 
   bool splits_last_dim(TensorId id) {
-    if (rules_.batch) return (axes_in(spec(id).dims.back()) & tensor_axes_) != 0;
+    if (rules_.several_dims) return (axes_in(spec(id).dims.back()) & tensor_axes_) != 0;
     const auto split = dim_split_over(spec(id), tensor_axes_);
     return split && split->dim + 1 == static_cast<int>(tensor(id).shape.size());
   }

@@ -75,6 +75,7 @@ struct SplitRules {
   /// What says how the op is split, to be blamed where that does not divide. Empty:
   /// parallel.tensor.
   std::function<std::string(const Op&)> key = {};
+  bool several_dims = false;  // of one activation may be split over tensor axes
 };
 
 /// `sharding`: its mesh, late and zig-zag axes. Infeasible, at the rules' key, where a dimension

@@ -21,7 +21,7 @@ MethodPlan method_plan(const ParallelConfig& parallel) {
   check(!parallel.tensor_mesh.empty(), "the study's reader has chosen a mesh");
   if (parallel.sizes_of_tensor_axes().empty()) return megatron;
   return AtpPlan{megatron.mesh, megatron.data, find_axes(megatron.mesh, "tp0").value_or(Axes{}),
-                 find_axes(megatron.mesh, "tp1").value_or(Axes{})};
+                 find_axes(megatron.mesh, "tp1").value_or(Axes{}), parallel.sequence_parallel};
 }
 
 std::variant<PlannedGraph, Infeasible> plan_method(Graph graph, const MethodPlan& plan) {

@@ -73,6 +73,28 @@ TEST_CASE("all-reduces of the four products are the terms of Eq. 2, and the rest
   }
 }
 
+TEST_CASE(
+    "beside sequence parallelism sums along the first axis are scattered, operands gathered") {
+  for (const auto& [d1, d2] : {std::pair{4, 2}, {2, 4}}) {
+    CAPTURE(d1, d2);
+    auto sets = on_mesh(d1, d2);
+    sets.emplace_back("parallel.sequence_parallel=true");
+    auto of = volumes(compiled_program(prepare_text(kGpt, sets)));
+    // What is written: column-first linears read rows gathered along the first axis, h / d2 each,
+    // in place of the backward's all-reduce (and once more for the gradient of their weights); the
+    // sums of row-first ones are scattered over its d1 ranks. Along the second axis as without.
+    CHECK(of["F all_gather tp0"] == kRows * 2 * kHidden / d2);
+    CHECK(of["F reduce_scatter tp0"] == kRows * 2 * kHidden / d2 / d1);
+    CHECK(of["B all_gather tp0"] == kRows * 4 * kHidden / d2);
+    CHECK(of["B reduce_scatter tp0"] == kRows * 2 * kHidden / d2 / d1);
+    CHECK(of["F all_reduce tp0"] == 0);
+    CHECK(of["B all_reduce tp0"] == 0);
+    CHECK(of["F all_reduce tp1"] == kRows * 7 * kHidden / d1);
+    // Moments of a rank's own rows.
+    CHECK(of["F all_reduce tp1 norm"] == kRows * 2 * 3 / d1);
+  }
+}
+
 TEST_CASE("an RMS norm has squares and counts alone, and gated MLPs twice their width") {
   const std::vector<std::string> llama = {
       "model={family: llama, layers: 2, hidden: 32, heads: 8, kv_heads: 8, ffn: 64, vocab: 64, "
@@ -119,6 +141,7 @@ TEST_CASE("on N x 1 ranks the Program is Megatron's") {
       "decoder_seq_len: 8}"};
   for (const std::string& model : models) {
     std::vector<std::string> sets = {"model=" + model, "training.flash_attention=auto"};
+    if (&model == &models.front()) sets.emplace_back("parallel.sequence_parallel=true");
     const Program megatron = compiled_program(prepare_text(kGpt, sets));
     for (const std::string& more : on_mesh(8, 1)) sets.push_back(more);
     const Program atp = compiled_program(prepare_text(kGpt, sets));

@@ -40,6 +40,21 @@ TEST_CASE("method atp trains as one device does, on every mesh and in every fami
   }
 }
 
+TEST_CASE("method atp beside sequence parallelism trains as one device does") {
+  for (const std::string family : {"gpt", "bert", "bert-next", "llama", "t5"}) {
+    const LoopbackRun one = run_loopback(study(family), {}, {.steps = 2});
+    for (const auto& [d1, d2] : {std::pair{2, 2}, {1, 4}, {4, 1}}) {
+      for (const Sets& more :
+           {Sets{}, Sets{"recompute=full"}, Sets{"training.flash_attention=false"}}) {
+        CAPTURE(family, d1, d2, more);
+        const Sets sets =
+            joined(on_mesh(d1, d2), joined(more, {"parallel.sequence_parallel=true"}));
+        check_same(one, run_loopback(study(family), sets, {.steps = 2}), kFp64);
+      }
+    }
+  }
+}
+
 TEST_CASE("8 ranks of method atp train as one device does") {
   const std::string text = parity_study("llama", kTraining + "0");
   const Sets model = {
@@ -49,17 +64,25 @@ TEST_CASE("8 ranks of method atp train as one device does") {
   for (const auto& [d1, d2] : {std::pair{4, 2}, {2, 4}, {1, 8}}) {
     CAPTURE(d1, d2);
     check_same(one, run_loopback(text, joined(model, on_mesh(d1, d2)), {.steps = 2}), kFp64);
+    const Sets sequence =
+        joined(joined(model, on_mesh(d1, d2)), {"parallel.sequence_parallel=true"});
+    check_same(one, run_loopback(text, sequence, {.steps = 2}), kFp64);
   }
 }
 
 TEST_CASE("method atp trains as one device does beside every feature") {
-  std::vector<Sets> features = {{"recompute=full"},
-                                {"recompute=selective"},
-                                {"recompute={method: selective, modules: [core-attn, layernorm]}"},
-                                {"recompute=full", "offload={activations: true, horizon: 1}"},
-                                {"training.microbatch=2", "parallel.tensor_overlap=block"},
-                                {"training.microbatch=2", "parallel.tensor_overlap=across-blocks"},
-                                {"training.microbatch=[2, 1, 1, 3, 1]"}};
+  std::vector<Sets> features = {
+      {"recompute=full"},
+      {"recompute=selective"},
+      {"recompute={method: selective, modules: [core-attn, layernorm]}"},
+      {"recompute=full", "offload={activations: true, horizon: 1}"},
+      {"training.microbatch=2", "parallel.tensor_overlap=block"},
+      {"training.microbatch=2", "parallel.tensor_overlap=across-blocks"},
+      {"training.microbatch=4", "parallel.tensor_overlap={chunks: 4}"},
+      {"parallel.tensor_overlap=linear"},
+      {"training.microbatch=2", "parallel.tensor_overlap=block", "parallel.sequence_parallel=true"},
+      {"recompute=selective", "parallel.sequence_parallel=true"},
+      {"training.microbatch=[2, 1, 1, 3, 1]"}};
   features.insert(features.end(), around_four_ranks().begin(), around_four_ranks().end());
   for (const std::string family : {"gpt", "llama"}) {
     const LoopbackRun one = run_loopback(study(family), {}, {.steps = 2});
