@@ -7,7 +7,9 @@
 #include "app/commands.h"
 #include "app/simulation.h"
 #include "engine/passes/mesh_methods.h"
+#include "engine/plan/tensor_overlap.h"
 #include "report/method_table.h"
+#include "study/study_origin.h"
 #include "system/output_folder.h"
 #include "system/terminal.h"
 
@@ -20,26 +22,48 @@ constexpr const char* kMap = "map";
 struct Method {
   std::string name;
   std::vector<int> mesh;
-  std::string value;  // of parallel.tensor_method; empty: the study's own
+  std::string value;            // of parallel.tensor_method; empty: the study's own
+  std::int64_t microbatch = 0;  // 0: the study's
 };
 
+/// Samples of a rank of smp with which a tensor group has those of the study's microbatch, where
+/// the study's own number would make more of them than a step has; 0: the study's own.
+std::int64_t smp_microbatch(const Study& study) {
+  const TrainingConfig& training = study.training;
+  const std::int64_t ranks = study.parallel.tensor, microbatch = training.microbatch;
+  const bool own = study.parallel.tensor_method == "smp" || study.parallel.smp.prescaled_batch;
+  if (own || !training.microbatches.empty() || !study.partition.replicas.empty()) return 0;
+  const bool met = training.global_batch % (microbatch * ranks * study.parallel.data) == 0;
+  return met || microbatch % ranks != 0 ? 0 : microbatch / ranks;
+}
+
 /// On N x 1 ranks atp is megatron, and so is auto without a table of the study's own.
-std::vector<Method> methods_for(const ParallelConfig& parallel) {
+std::vector<Method> methods_for(const Study& study) {
+  const ParallelConfig& parallel = study.parallel;
   const int ranks = parallel.tensor;
   std::vector<Method> out = {{"megatron", {}, "megatron"}};
+  // What a study says of atp is not said of the others.
+  const bool own_chunks = is_said(study, "parallel.tensor_method.chunks");
+  const std::string chunks =
+      own_chunks
+          ? ", chunks: " + std::to_string(parse_tensor_overlap(parallel.tensor_overlap).chunks)
+          : "";
   if (!parallel.split_table.empty()) out.push_back({"auto", {}, ""});
   for (int d2 = 2; d2 <= ranks; ++d2) {
     if (ranks % d2 != 0) continue;
     const int d1 = ranks / d2;
     out.push_back({"atp",
                    {d1, d2},
-                   "{name: atp, mesh: [" + std::to_string(d1) + ", " + std::to_string(d2) + "]}"});
+                   "{name: atp, mesh: [" + std::to_string(d1) + ", " + std::to_string(d2) + "]" +
+                       chunks + "}"});
   }
   if (ranks == 1) return out;
   const std::string batch = parallel.smp.prescaled_batch ? "true" : "false";
   for (const std::string mode : {"memory", "speed"}) {
-    out.push_back(
-        {"smp " + mode, {}, "{name: smp, optimize: " + mode + ", prescaled_batch: " + batch + "}"});
+    out.push_back({"smp " + mode,
+                   {},
+                   "{name: smp, optimize: " + mode + ", prescaled_batch: " + batch + "}",
+                   smp_microbatch(study)});
   }
   for (const MeshMethod& method : mesh_methods()) {
     if (const auto mesh = method.mesh_of(ranks))
@@ -53,6 +77,8 @@ std::vector<Method> methods_for(const ParallelConfig& parallel) {
 Prepared prepare_with(const StudyOptions& options, const Method& method) {
   std::vector<std::string> sets = options.sets;
   if (!method.value.empty()) sets.push_back("parallel.tensor_method=" + method.value);
+  if (method.microbatch > 0)
+    sets.push_back("training.microbatch=" + std::to_string(method.microbatch));
   // It splits sequences by itself.
   if (method.name == kMap) sets.emplace_back("parallel.sequence_parallel=false");
   return prepare(options.study, sets, options.fidelity);
@@ -67,10 +93,16 @@ std::string reason_of(const PlanError& error) {
   return text;
 }
 
+/// What is wrong with the study as it stands, or with one method alone.
+std::string reason_of(const ConfigError& error) {
+  return error.key_path().empty() ? error.problem() : error.key_path() + ": " + error.problem();
+}
+
 MethodRow simulate_method(const StudyOptions& options, const Method& method) {
   MethodRow refused;
   refused.method = method.name;
   refused.mesh = method.mesh;
+  refused.microbatch = method.microbatch;
   try {
     const Prepared prepared = prepare_with(options, method);
     RunOptions run;
@@ -85,14 +117,38 @@ MethodRow simulate_method(const StudyOptions& options, const Method& method) {
     const auto& result = std::get<Simulation>(answer);
     const std::vector<int> mesh =
         method.name == kMap ? prepared.study.parallel.tensor_mesh : method.mesh;
-    return method_row(method.name, mesh, result.summary, result.program);
+    MethodRow row = method_row(method.name, mesh, result.summary, result.program);
+    row.microbatch = method.microbatch;
+    return row;
   } catch (const ConfigError& error) {
-    // The method alone is refused: the study has been read as it stands.
-    refused.refused = error.key_path() + ": " + error.problem();
+    // The method alone is refused: the study has been read.
+    refused.refused = reason_of(error);
   } catch (const PlanError& error) {
     refused.refused = reason_of(error);
   }
   return refused;
+}
+
+/// The study as it stands, or as some method would have it where its own refuses it.
+struct ComparedStudy {
+  Study study;
+  std::optional<ConfigError> refused;  // why its own does
+};
+
+/// Throws what is wrong with the study as it stands where no method can split its layers.
+ComparedStudy compared_study(const StudyOptions& options) {
+  try {
+    return {prepare(options.study, options.sets, options.fidelity).study, std::nullopt};
+  } catch (const ConfigError& as_it_stands) {
+    for (const std::string method : {"megatron", "smp", kMap}) {
+      try {
+        return {prepare_with(options, {method, {}, method}).study, as_it_stands};
+      } catch (const std::runtime_error&) {
+        // The next one may.
+      }
+    }
+    throw;
+  }
 }
 
 }  // namespace
@@ -102,11 +158,24 @@ int run_compare_methods(const StudyOptions& options) {
   if (!options.out.empty())
     folder.emplace(options.out, WrittenBy{"simulate --compare-tensor-methods", options.study},
                    options.overwrite);
-  const Prepared as_it_stands = prepare(options.study, options.sets, options.fidelity);
-  print_warnings(as_it_stands.study.warnings);
+  const ComparedStudy compared = compared_study(options);
+  print_warnings(compared.study.warnings);
   std::vector<MethodRow> rows;
-  for (const Method& method : methods_for(as_it_stands.study.parallel))
+  for (const Method& method : methods_for(compared.study))
     rows.push_back(simulate_method(options, method));
+  const bool any = std::any_of(rows.begin(), rows.end(),
+                               [](const MethodRow& row) { return row.refused.empty(); });
+  if (compared.refused) {
+    if (!any) throw ConfigError(*compared.refused);
+    const std::string reason = reason_of(*compared.refused);
+    const bool said = std::any_of(rows.begin(), rows.end(),
+                                  [&](const MethodRow& row) { return row.refused == reason; });
+    if (!said) {
+      MethodRow& own = rows.emplace_back();
+      own.method = "as it stands";
+      own.refused = reason;
+    }
+  }
   std::string json = method_table_json(options.study, rows);
   if (folder) {
     json = folder->marked_json(json);
@@ -117,8 +186,6 @@ int run_compare_methods(const StudyOptions& options) {
     print_answer(json);
   else
     print_text(method_table_text(rows));
-  const bool any = std::any_of(rows.begin(), rows.end(),
-                               [](const MethodRow& row) { return row.refused.empty(); });
   if (any) return kDone;
   say(options.study + ": none of the " + std::to_string(rows.size()) + " methods can run");
   return kCannotRun;

@@ -14,10 +14,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string name_of(const MethodRow& row) {
-  if (row.mesh.empty()) return row.method;
-  std::string mesh;
-  for (const int ranks : row.mesh) mesh += (mesh.empty() ? "" : ", ") + std::to_string(ranks);
-  return row.method + " [" + mesh + "]";
+  std::string name = row.method;
+  if (!row.mesh.empty()) {
+    std::string mesh;
+    for (const int ranks : row.mesh) mesh += (mesh.empty() ? "" : ", ") + std::to_string(ranks);
+    name += " [" + mesh + "]";
+  }
+  if (row.microbatch > 0) name += ", microbatch " + std::to_string(row.microbatch);
+  return name;
 }
 
 double received_bytes(const Program& program, const ProgramOp& op) {
@@ -60,6 +64,7 @@ std::string bytes_words(const std::map<std::string, double>& bytes) {
 Json row_json(const MethodRow& row) {
   Json out = {{"method", row.method},
               {"mesh", row.mesh.empty() ? Json(nullptr) : Json(row.mesh)},
+              {"microbatch", row.microbatch == 0 ? Json(nullptr) : Json(row.microbatch)},
               {"refused", row.refused.empty() ? Json(nullptr) : Json(row.refused)}};
   if (!row.refused.empty()) return out;
   out["iteration_time_s"] = row.iteration_time;

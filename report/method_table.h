@@ -15,12 +15,13 @@
 namespace trainyard {
 
 struct MethodRow {
-  std::string method;          // "megatron", "atp"
-  std::vector<int> mesh;       // of atp, and of methods made for meshes
-  std::string refused;         // why there is no Program; else empty, and what follows holds
-  Seconds iteration_time = 0;  // of a step
-  double tflops_per_gpu = 0;   // of the model
-  Bytes peak_memory = 0;       // of the pipeline rank with the most
+  std::string method;           // "megatron", "atp"
+  std::vector<int> mesh;        // of atp, and of methods made for meshes
+  std::int64_t microbatch = 0;  // 0: the study's
+  std::string refused;          // why there is no Program; else empty, and what follows holds
+  Seconds iteration_time = 0;   // of a step
+  double tflops_per_gpu = 0;    // of the model
+  Bytes peak_memory = 0;        // of the pipeline rank with the most
   bool fits = true;
   double exposed_communication = 0;     // share of the step
   std::map<std::string, double> bytes;  // by group, as collective_bytes()

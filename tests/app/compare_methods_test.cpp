@@ -1,7 +1,10 @@
 // simulate --compare-tensor-methods: which methods it simulates, and what is said where none can
 // run.
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "tests/support/child_process.h"
 #include "tests/support/scratch_folder.h"
@@ -28,6 +31,69 @@ TEST_CASE("every method is simulated on as many ranks, with the same global batc
   }
   CHECK(names == std::vector<std::string>{"megatron", "auto", "atp", "atp", "smp memory",
                                           "smp speed", "summa-2d", "map"});
+}
+
+namespace {
+
+/// By name: "refused" or "", and the microbatch where it is not the study's.
+std::map<std::string, std::string> compared(const std::string& study, int exit = 0) {
+  const ScratchFolder folder;
+  write_text(folder / "study.yaml", study);
+  ChildProcess process(
+      folder, {TRAINYARD, "simulate", folder / "study.yaml", "--compare-tensor-methods", "--json"},
+      folder / "answer.json");
+  CHECK(process.end() == exit);
+  std::map<std::string, std::string> out;
+  if (exit != 0) return out;
+  const auto answer = nlohmann::json::parse(read_text(folder / "answer.json"));
+  for (const auto& row : answer["methods"]) {
+    std::string& text = out[row["method"]];
+    if (!row["refused"].is_null()) text = row["refused"];
+    if (!row["microbatch"].is_null())
+      text = "microbatch " + std::to_string(row["microbatch"].get<int>());
+  }
+  return out;
+}
+
+const std::string kMachine = "cluster: {preset: dgx-a100-80g, nodes: 1}\n";
+const std::string kGpt =
+    "model: {family: gpt, layers: 2, hidden: 64, heads: 8, vocab: 64, seq_len: 32}\n" + kMachine;
+
+}  // namespace
+
+TEST_CASE("methods are compared where the study's own cannot split the model") {
+  const auto rows =
+      compared("model: {family: ncf, layers: 3, hidden: 8, users: 1000, items: 500}\n" + kMachine +
+               "parallel: {tensor: 4, data: 2}\ntraining: {global_batch: 64, microbatch: 8}\n");
+  CHECK_THAT(rows.at("megatron"),
+             Catch::Contains("parallel.tensor: tensor parallelism splits no operator of family "
+                             "ncf"));
+  CHECK(rows.at("smp memory").empty());
+  CHECK(rows.at("map").empty());
+  // A study with which something else is wrong is refused as always.
+  compared(kGpt + "parallel: {tensor: 3, data: 2}\ntraining: {global_batch: 64}\n", 2);
+}
+
+TEST_CASE("a rank of smp has a part of the microbatch where a step has no more samples") {
+  // 4 ranks with 4 samples each would be 16 of the step's 8 on two replicas.
+  const std::string rest = "parallel: {tensor: 4, data: 2";
+  const auto rows = compared(kGpt + rest + "}\ntraining: {global_batch: 8, microbatch: 4}\n");
+  CHECK(rows.at("smp memory") == "microbatch 1");
+  CHECK(rows.at("smp speed") == "microbatch 1");
+  CHECK(rows.at("megatron").empty());
+  // 2 samples are no four ranks'.
+  const auto few = compared(kGpt + rest + "}\ntraining: {global_batch: 4, microbatch: 2}\n");
+  CHECK_THAT(few.at("smp memory"), Catch::Contains("training.global_batch: 4 is not a multiple of "
+                                                   "data(2) * tensor(4) * microbatch(2) = 16"));
+}
+
+TEST_CASE("chunks of atp alone, and of a microbatch that they do not divide") {
+  const auto rows = compared(kGpt +
+                             "parallel: {tensor: 4, data: 2, tensor_method: {name: atp, mesh: [2, "
+                             "2], chunks: 4}}\ntraining: {global_batch: 12, microbatch: 6}\n");
+  CHECK_THAT(rows.at("atp"), Catch::Contains("parallel.tensor_overlap: 4 chunks do not divide the "
+                                             "6 samples"));
+  CHECK(rows.at("megatron").empty());
 }
 
 TEST_CASE("where no method can run, each says why, behind the key that is to blame") {

@@ -56,7 +56,8 @@ TEST_CASE("the fastest method stands first, refused ones last with their reasons
   CHECK(json["methods"][1]["bytes"]["tp"] == 1024);
   CHECK(
       json["methods"][2] ==
-      nlohmann::json::parse(R"({"method": "atp", "mesh": [1, 4], "refused": "model.heads: no"})"));
+      nlohmann::json::parse(
+          R"({"method": "atp", "mesh": [1, 4], "microbatch": null, "refused": "model.heads: no"})"));
 }
 
 }  // namespace trainyard
