@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/passes/divided_state.h"
 #include "engine/passes/plan_mesh.h"
 
 namespace trainyard {
@@ -23,13 +24,13 @@ class BucketValues {
         plan_(plan),
         tensor_axes_(program.groups[kTensorGroup].axes),
         data_axes_(program.groups[kDataGroup].axes),
-        shard_group_(trainyard::shard_group(program, parallel)),
         replicate_group_(trainyard::replicate_group(program, parallel)),
         reshard_group_(trainyard::reshard_group(program, parallel)),
         sharded_(shards_state(parallel)) {}
 
   void add(std::size_t index) {
     Bucket& bucket = plan_.buckets[index];
+    shard_group_ = shard_group_of(program_, bucket, parallel_);
     const std::string name = "b" + std::to_string(index);
     // Averages have no state that a host could update.
     bucket.on_host = parallel_.zero.offloads_state() && bucket.momentum == 0;
@@ -311,7 +312,8 @@ class BucketValues {
   Program& program_;
   BucketPlan& plan_;
   Axes tensor_axes_, data_axes_;
-  GroupId shard_group_, replicate_group_, reshard_group_;
+  GroupId shard_group_ = kNoIndex;  // of the bucket at hand
+  GroupId replicate_group_, reshard_group_;
   bool sharded_;
 };
 

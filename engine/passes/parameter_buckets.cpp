@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/partition/parameter_owners.h"
 #include "engine/passes/bucket_values.h"
+#include "engine/passes/divided_state.h"
 #include "engine/passes/plan_mesh.h"
 
 namespace trainyard {
@@ -232,7 +233,9 @@ BucketPlan plan_buckets(const TrainingGraph& training, const Numbered<StageForm>
 void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& program) {
   for (Bucket& bucket : plan.buckets) {
     const auto parts_at = [&](std::int32_t rank) {
-      const std::int64_t ranks = std::int64_t{parallel.replicas_at(rank)} * parallel.context.degree;
+      const int samples = divided_over(bucket, parallel) != 0 ? parallel.batch_ranks() : 1;
+      const std::int64_t ranks =
+          std::int64_t{parallel.replicas_at(rank)} * parallel.context.degree * samples;
       return shards_state(parallel) ? ranks / parallel.zero.replicate : 1;
     };
     const std::int64_t parts = parts_at(bucket.rank);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/passes/divided_state.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/step_segments.h"
 
@@ -58,14 +59,13 @@ ProgramOp reshard_op(ValueId own_piece, ValueId piece) {
 StepReductions::StepReductions(ProgramDraft& draft, const ParallelConfig& parallel)
     : draft_(draft),
       parallel_(parallel),
-      shards_(shard_group(draft.program, parallel)),
       replicas_(replicate_group(draft.program, parallel)) {}
 
 ValueId StepReductions::add(std::size_t index, BucketSegments& segments) {
   Bucket& bucket = draft_.plan.buckets[index];
   const std::string suffix = "." + std::to_string(index);
   ValueId gradient = accumulated_gradient(bucket);
-  if (bucket.partial != 0) {
+  if (bucket.partial != 0 && divided_over(bucket, parallel_) == 0) {
     const GroupId group = group_over(program(), axes_of(bucket.partial));
     const ValueId sum = in_bucket(bucket, gradient, ".tp_sum", group, bucket.reduced_each);
     segments.reduce_tensor =
@@ -111,7 +111,8 @@ ValueId StepReductions::over_replicas(Bucket& bucket, ValueId gradient, const st
                       : bucket.owner >= 0 ? OpKind::kReduce
                                           : OpKind::kAllReduce;
   std::vector<ProgramOp> ops = {
-      collective_op(kind, scatter ? shards_ : kDataGroup, StreamId::kDp, gradient, sum)};
+      collective_op(kind, scatter ? shard_group_of(program(), bucket, parallel_) : kDataGroup,
+                    StreamId::kDp, gradient, sum)};
   if (grouped) {
     TensorSpec spec = spec_of(program(), value);
     spec.partial = static_cast<AxisSet>(spec.partial | set_of(program().groups[replicas_].axes));

@@ -55,7 +55,7 @@ class StepReductions {
 
   ProgramDraft& draft_;
   const ParallelConfig& parallel_;
-  GroupId shards_, replicas_;  // of the replicas: shard_group(), replicate_group()
+  GroupId replicas_;  // replicate_group()
   std::map<std::vector<std::int32_t>, GroupId> tied_;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/passes/bucket_updates.h"
+#include "engine/passes/divided_state.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/step_reductions.h"
 #include "engine/program/add_attrs.h"
@@ -233,7 +234,8 @@ class StepBuilder {
       ProgramOp op;
       op.kind = OpKind::kSumSquares;
       OpAttrs attrs;
-      std::int64_t alike = group_size(program().mesh, axes_of(bucket.replicated));
+      const auto held = static_cast<AxisSet>(bucket.replicated & ~divided_over(bucket, parallel_));
+      std::int64_t alike = group_size(program().mesh, axes_of(held));
       const bool all_have_it = !shards_state() && bucket.owner < 0;
       if (unlike() && all_have_it) alike *= parallel_.replicas_at(rank);
       attrs.share = 1.0F / static_cast<float>(alike);
@@ -277,13 +279,13 @@ class StepBuilder {
   }
 
   /// To the replicas that have no part in the update.
-  void spread_update(const Bucket& bucket, std::vector<ProgramOp>& ops) const {
+  void spread_update(const Bucket& bucket, std::vector<ProgramOp>& ops) {
     if (bucket.owner >= 0) {
       ops.push_back(collective_op(OpKind::kBroadcast, kDataGroup, StreamId::kDp,
                                   bucket.parameter_shard, bucket.parameter));
     } else if (bucket.parameter_shard != kNoIndex && !bucket.is_gathered()) {
-      ops.push_back(collective_op(OpKind::kAllGather, shards_, StreamId::kDp,
-                                  bucket.parameter_shard, bucket.parameter));
+      ops.push_back(collective_op(OpKind::kAllGather, shard_group_of(program(), bucket, parallel_),
+                                  StreamId::kDp, bucket.parameter_shard, bucket.parameter));
     }
   }
 

@@ -181,6 +181,15 @@ class BucketReader {
     return state;
   }
 
+  /// Axes along which ranks have a shard each of a bucket; none: it has no shards.
+  Axes shard_axes(ValueId whole) {
+    for (const ValueId view : views_[whole]) {
+      const GroupId shards = program_.values[view].alias->own_shard;
+      if (shards != kNoIndex) return program_.groups[shards].axes;
+    }
+    return {};
+  }
+
   void add_pieces(BucketState& state, const Value& value, const Parameter& parameter) {
     const TensorSpec spec = spec_of(program_, value);
     const Extents whole = global_extents(spec, value.dims, program_.mesh);
@@ -193,7 +202,11 @@ class BucketReader {
     piece.global_columns = num_elements(parameter.shape) / parameter.shape[0];
     piece.init = parameter.init;
     piece.decay = parameter.decay;
-    piece.owned = value.name.find('@') == std::string::npos && first_of_copies(spec, program_, at_);
+    // Ranks that have a shard each of what they all hold store these.
+    TensorSpec told_apart = spec;
+    told_apart.dims.push_back(split_over(shard_axes(value.alias->in)));
+    piece.owned =
+        value.name.find('@') == std::string::npos && first_of_copies(told_apart, program_, at_);
     std::int64_t begin = 0;  // of the part
     for (const ParameterPart& part : parts) {
       piece.weight =

@@ -158,4 +158,31 @@ TEST_CASE("modules are replaced by the four rules") {
   CHECK(ncf.at("tower.layers.0") == "2: parallel.tensor_modules does not choose it");
 }
 
+TEST_CASE("ZeRO divides the state of what is not distributed over the tensor group, too") {
+  const std::vector<std::string> zero = {"parallel.data=2", "parallel.zero=1",
+                                         "training.global_batch=16",
+                                         "parallel.tensor_modules=['*.mlp']"};
+  for (const bool prescaled : {false, true}) {
+    auto sets = zero;
+    if (prescaled) sets.push_back(kPrescaled);
+    const Program program = program_of(sets);
+    std::map<std::string, const Value*> values;
+    for (const Value& value : program.values) values[value.name] = &value;
+    int distributed = 0, others = 0;
+    for (int i = 0; values.contains("b" + std::to_string(i) + ".param"); ++i) {
+      const std::string bucket = "b" + std::to_string(i);
+      const Value& parameter = *values.at(bucket + ".param");
+      const auto axes = spec_of(program, parameter).dims[0].parts[0].axes;
+      const bool split = !axes.empty();  // over tp
+      ++(split ? distributed : others);
+      CAPTURE(prescaled, bucket, split);
+      // Two replicas; times the four ranks of a group, whose samples are their own.
+      const std::int64_t parts = split || prescaled ? 2 : 8;
+      CHECK(values.at(bucket + ".exp_avg")->dims[0].bound * parts == parameter.dims[0].bound);
+    }
+    CHECK(distributed > 0);
+    CHECK(others > 0);
+  }
+}
+
 }  // namespace trainyard

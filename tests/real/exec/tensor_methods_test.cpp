@@ -114,6 +114,13 @@ TEST_CASE("a run of method smp goes on from other layouts, and they from it") {
                  {"cluster.ranks=2", "parallel.tensor=2"},
                  on_ranks(4, "{name: smp, optimize: speed}"),
                  on_ranks(2, "smp", {"parallel.tensor_modules=['*.mlp']"})});
+  // What is not distributed has its state divided over replicas and the tensor group.
+  check_goes_on(
+      study("gpt"),
+      on_ranks(2, "smp",
+               {"parallel.tensor_modules=['*.mlp']", "cluster.ranks=4", "parallel.data=2",
+                "parallel.zero=1"}),
+      {{}, on_ranks(2, "smp"), {"cluster.ranks=2", "parallel.data=2", "parallel.zero=1"}});
 }
 
 TEST_CASE("method smp trains as one device does beside other features") {

@@ -1,0 +1,25 @@
+#include "engine/passes/divided_state.h"
+
+#include "engine/passes/plan_mesh.h"
+
+namespace trainyard {
+
+AxisSet divided_over(const Bucket& bucket, const ParallelConfig& parallel) {
+  const bool own_samples = parallel.batch_ranks() > 1 && bucket.partial == bucket.replicated;
+  const bool once_per_step = !bucket.reduced_each && !bucket.is_gathered();
+  const bool divides = shards_state(parallel) && own_samples && once_per_step &&
+                       bucket.tied.empty() && bucket.momentum == 0;
+  return divides ? bucket.replicated : AxisSet{0};
+}
+
+GroupId shard_group_of(Program& program, const Bucket& bucket, const ParallelConfig& parallel) {
+  const GroupId replicas = shard_group(program, parallel);
+  const AxisSet tensor = divided_over(bucket, parallel);
+  if (tensor == 0) return replicas;
+  Axes axes = axes_of(tensor);
+  const Axes& data = program.groups[replicas].axes;
+  axes.insert(axes.end(), data.begin(), data.end());
+  return group_over(program, axes);
+}
+
+}  // namespace trainyard
