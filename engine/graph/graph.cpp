@@ -75,9 +75,9 @@ std::string find_layer_violation(const Graph& graph) {
   bool in_head = false;
   for (const OpId id : graph.ops.keys()) {
     const Op& op = graph.ops[id];
-    if (op.half == 0) last.assign(last.size(), *std::max_element(last.begin(), last.end()));
-    if (op.half >= std::ssize(last)) last.resize(op.half + 1, last[0]);
-    std::int32_t& before = last[op.half];
+    if (op.chunk == 0) last.assign(last.size(), *std::max_element(last.begin(), last.end()));
+    if (op.chunk >= std::ssize(last)) last.resize(op.chunk + 1, last[0]);
+    std::int32_t& before = last[op.chunk];
     if (op.layer < 0) {
       in_head = before >= 0;
       continue;
@@ -89,7 +89,7 @@ std::string find_layer_violation(const Graph& graph) {
       return describe(graph, id) + ": layer " + std::to_string(op.layer) + " after layer " +
              std::to_string(before);
     }
-    if (op.half == 0) last.assign(last.size(), op.layer);
+    if (op.chunk == 0) last.assign(last.size(), op.layer);
     before = op.layer;
   }
   const std::int32_t final = *std::max_element(last.begin(), last.end());

@@ -120,7 +120,7 @@ struct OpAttrs {
   bool tanh_gelu = false;         // gelu, bias_gelu, geglu: the tanh approximation (GPT-2, T5 1.1)
   float eps = 0;                  // layer_norm, rms_norm: added to the variance
   float rope_base = 0;            // rope: angle of pair i is position * base^(-2i / head_dim)
-  std::int32_t first_sample = 0;  // of the microbatch: half of it for its second half
+  std::int32_t first_sample = 0;  // of the microbatch, where a chunk of it begins
   std::int32_t vocab = 0;      // cross_entropy and its parts: classes; further columns are padding
   std::int64_t begin = 0;      // narrow: the first index of the range
   HeightWidth window;          // pools: elements of a window; of a conv2d its weight says it.
@@ -181,7 +181,7 @@ struct Tensor {
   ParameterId parameter = kNoIndex;  // kParameter, kParameterGradient
   TensorId alias = kNoIndex;  // shares the storage of this tensor: in place, or a view into it
   std::int64_t alias_offset =
-      0;  // of a view: first element, along the last dim; of half a batch: of all
+      0;  // of a view: first element, along the last dim; of a chunk of a batch: of all
   bool needs_gradient = false;
   bool on_host = false;  // in the memory of the device's host
   bool constant =
@@ -231,7 +231,7 @@ struct Op {
       -1;  // transformer layer in execution order (T5: encoder then decoder); -1: ends
   std::int8_t sublayer =
       0;  // of the layer: attention 0, MLP 1; in T5's decoder cross-attention 1, MLP 2
-  std::int8_t half = 0;  // 1, 2: works on this half of the microbatch's sequences; 0: on all
+  std::int8_t chunk = 0;  // 1, 2, ...: works on this chunk of the microbatch; 0: on all of it
 };
 
 struct Graph {

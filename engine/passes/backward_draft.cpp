@@ -63,7 +63,7 @@ Instruction BackwardDraft::instruction(OpId id, OpPart part) const {
   result.module = of.module;
   result.layer = of.layer;
   result.sublayer = of.sublayer;
-  result.half = of.half;
+  result.chunk = of.chunk;
   result.stage = stage(id);
   result.from = from_[id];
   result.origin = id;

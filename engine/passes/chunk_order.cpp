@@ -17,15 +17,15 @@ Order chunks_in_turn(const std::vector<Item>& list, bool last_first) {
   Order order;
   order.reserve(list.size());
   for (std::size_t begin = 0, end = 0; begin < list.size(); begin = end) {
-    if (list[begin].half == 0) {
+    if (list[begin].chunk == 0) {
       order.push_back(begin);
       end = begin + 1;
       continue;
     }
     Numbered<Order> chunks;
-    for (end = begin; end < list.size() && list[end].half != 0; ++end) {
-      if (list[end].half > std::ssize(chunks)) chunks.resize(list[end].half);
-      chunks[list[end].half - 1].push_back(end);
+    for (end = begin; end < list.size() && list[end].chunk != 0; ++end) {
+      if (list[end].chunk > std::ssize(chunks)) chunks.resize(list[end].chunk);
+      chunks[list[end].chunk - 1].push_back(end);
     }
     if (last_first) std::reverse(chunks.begin(), chunks.end());
     Numbered<std::size_t> next(chunks.size(), 0);
@@ -64,7 +64,7 @@ void order_chunks(StagedGraph& staged) {
 }
 
 void order_chunks(std::vector<Instruction>& backward) {
-  const auto is_whole = [](const Instruction& one) { return one.half == 0; };
+  const auto is_whole = [](const Instruction& one) { return one.chunk == 0; };
   if (std::all_of(backward.begin(), backward.end(), is_whole)) return;
   reorder(backward, chunks_in_turn(backward, true));
 }

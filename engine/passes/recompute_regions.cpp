@@ -30,7 +30,7 @@ bool connects_stages(const Instruction& op) {
 
 /// The ops between the qkv projection and the output projection, but for those that `taken` has.
 std::vector<Region> attention_cores(const TrainingGraph& training, const std::vector<bool>& taken) {
-  // By layer, module, half and stage.
+  // By layer, module, chunk and stage.
   std::map<std::tuple<std::int32_t, PathId, int, std::int32_t>, Region> by_module;
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     if (taken[i]) continue;
@@ -39,7 +39,7 @@ std::vector<Region> attention_cores(const TrainingGraph& training, const std::ve
                       op.kind != OpKind::kHeadNorm && op.kind != OpKind::kRelativeBias &&
                       op.kind != OpKind::kFlashAttention && op.kind != OpKind::kBlockAttention &&
                       !(op.kind == OpKind::kSplit && op.attrs.packed && op.writes.size() == 2);
-    if (core) by_module[{op.layer, op.module, op.half, op.stage}].push_back(i);
+    if (core) by_module[{op.layer, op.module, op.chunk, op.stage}].push_back(i);
   }
   std::vector<Region> regions;
   regions.reserve(by_module.size());
@@ -140,7 +140,7 @@ std::vector<Region> grouped(const TrainingGraph& training, const std::vector<Reg
     for (const std::size_t i : members)
       group.insert(group.end(), layers[i].begin(), layers[i].end());
     std::sort(group.begin(),
-              group.end());  // halves of a microbatch go on to the next layer in turn
+              group.end());  // chunks of a microbatch go on to the next layer in turn
   }
   return groups;
 }
@@ -176,13 +176,13 @@ class KeptOps {
 
   RecomputeRegion region_of(const Region& layer) {
     RecomputeRegion region;
-    std::map<int, std::int32_t> products;  // by half: of this layer so far
+    std::map<int, std::int32_t> products;  // by chunk: of this layer so far
     std::set<TensorId> kept;               // written by ops that are
     for (const std::size_t i : layer) {
       const Instruction& op = training_.forward[i];
       // A sum over the tensor group lies where its operand does: what is kept is summed already.
       const bool sums_kept = op.kind == OpKind::kAllReduce && kept.contains(op.reads[0]);
-      if (!sums_kept && !is_kept(op, products[op.half])) {
+      if (!sums_kept && !is_kept(op, products[op.chunk])) {
         region.ops.push_back(i);
         continue;
       }
@@ -199,7 +199,7 @@ class KeptOps {
       return true;
     if (op.kind != OpKind::kLinear) return false;
     const ProductRows rows = rows_of_product(training_, op, products);
-    std::int64_t& owed = owed_[{op.half, products}];
+    std::int64_t& owed = owed_[{op.chunk, products}];
     products += rows.products;
     owed += rows.kept;
     if (owed < rows.all) return false;
@@ -209,7 +209,7 @@ class KeptOps {
 
   const TrainingGraph& training_;
   std::map<std::pair<int, std::int32_t>, std::int64_t>
-      owed_;  // by half and number within the layer: kept rows less those of layers that kept it
+      owed_;  // by chunk and number within the layer: kept rows less those of layers that kept it
 };
 
 std::vector<RecomputeRegion> by_op(const TrainingGraph& training, const Numbered<double>& kept) {
@@ -234,14 +234,14 @@ std::string_view matched_module(std::string_view path, const std::vector<std::st
 
 /// Each module of a layer that a pattern of recompute.modules matches, from its input.
 std::vector<Region> matched_modules(const TrainingGraph& training, const RecomputeConfig& config) {
-  // By layer, path, half and stage.
+  // By layer, path, chunk and stage.
   std::map<std::tuple<std::int32_t, std::string_view, int, std::int32_t>, Region> by_module;
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     const Instruction& op = training.forward[i];
     if (op.layer < 0 || connects_stages(op) || op.kind == OpKind::kEmbedding) continue;
     const std::string_view module =
         matched_module(training.graph.modules[op.module], config.modules);
-    if (!module.empty()) by_module[{op.layer, module, op.half, op.stage}].push_back(i);
+    if (!module.empty()) by_module[{op.layer, module, op.chunk, op.stage}].push_back(i);
   }
   std::vector<Region> regions;
   regions.reserve(by_module.size());

@@ -292,7 +292,7 @@ class BatchSplitter {
 
   void add_chunk(const Op& origin, int chunk) {
     Op op = origin;
-    op.half = static_cast<std::int8_t>(chunk + 1);
+    op.chunk = static_cast<std::int8_t>(chunk + 1);
     for (TensorId& id : op.inputs) {
       if (batched(id)) id = of_run_.at(id)[chunk];
     }

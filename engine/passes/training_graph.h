@@ -21,7 +21,7 @@ struct Instruction {
   PathId module{0};
   std::int32_t layer = -1;
   std::int8_t sublayer = 0;
-  std::int8_t half = 0;     // of the forward op that it belongs to
+  std::int8_t chunk = 0;    // of the forward op that it belongs to
   std::int32_t stage = 0;   // transfers: the receiving stage forward, the sending one backward
   std::int32_t from = -1;   // transfers: the stage that made the value, or has it from there
   OpId origin = kNoIndex;   // forward op that it belongs to

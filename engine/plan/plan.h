@@ -137,7 +137,7 @@ struct ParallelConfig {
   std::vector<SplitRule> split_table;         // of method auto, before its own
   SmpConfig smp;                              // of method smp
   std::vector<std::string> tensor_modules;    // patterns of those that are split; empty: all
-  std::string tensor_overlap = "none";
+  std::string tensor_overlap = "none";        // as to_string(TensorOverlap) says it
   Bytes d2d_buffer =
       0;  // of a rank, for pipeline transfers between devices (passes/transfer_routes.h); 0: none
   /// Sizes of tp0, tp1, ...; empty: one axis, tp. On N x 1 ranks atp is megatron's.

@@ -42,7 +42,7 @@ std::string order_of(const Prepared& study) {
   for (const Op& op : staged.graph.ops) {
     if (op.layer < 0) continue;
     text += (text.empty() ? "" : " ") + std::string(to_string(op.kind));
-    if (op.half > 0) text += std::to_string(op.half);
+    if (op.chunk > 0) text += std::to_string(op.chunk);
   }
   return text;
 }
@@ -78,7 +78,7 @@ TEST_CASE("a dropout of a chunk knows the sample that it begins with") {
   std::string samples;
   for (const Op& op : staged.graph.ops) {
     if (op.kind != OpKind::kDropout || op.layer < 0) continue;
-    samples += std::to_string(op.half) + ":" + std::to_string(op.attrs.first_sample) + " ";
+    samples += std::to_string(op.chunk) + ":" + std::to_string(op.attrs.first_sample) + " ";
   }
   // Two to a layer.
   CHECK(samples == "1:0 2:2 3:4 4:6 1:0 2:2 3:4 4:6 ");
