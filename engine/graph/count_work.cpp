@@ -152,6 +152,17 @@ void set_narrow(KernelWork& work, OpPart part, std::span<const OperandShape> rea
   work.m = rows(*writes[0].shape), work.n = last(*writes[0].shape);
 }
 
+/// Only the rows that are looked up are touched; a gradient that is new is cleared first.
+void set_gather(KernelWork& work, OpPart part, std::span<const OperandShape> reads,
+                std::span<const OperandShape> writes, std::span<const OperandShape> accumulates) {
+  // forward: x, index -> rows; dx, dw: d rows, index.
+  const bool forward = part == OpPart::kForward;
+  const OperandShape& rows_of_y = forward ? writes[0] : reads[0];
+  work.bytes = size(reads[1]) + (forward ? 2 : 3) * size(rows_of_y);
+  if (!forward && accumulates.empty()) work.bytes += size(writes[0]);
+  work.m = rows(*rows_of_y.shape), work.n = last(*rows_of_y.shape);
+}
+
 KernelForm form_of(OpKind kind, OpPart part, const OpAttrs& attrs,
                    std::span<const OperandShape> reads, std::span<const OperandShape> writes,
                    std::span<const OperandShape> accumulates) {
@@ -219,6 +230,7 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
       set_transposed(work, part, attrs, reads, writes, accumulates);
       break;
     case OpKind::kNarrow: set_narrow(work, part, reads, writes); break;
+    case OpKind::kGather: set_gather(work, part, reads, writes, accumulates); break;
     case OpKind::kZeroPad:
       if (part == OpPart::kInputGrad) work.bytes = 2 * size(writes[0]);  // not the zeros' gradient
       break;

@@ -176,19 +176,60 @@ TensorId GraphBuilder::bmm(std::string_view module, TensorId a, TensorId b) {
   return y;
 }
 
-TensorId GraphBuilder::mse(std::string_view module, TensorId x, TensorId target) {
-  return mean_loss(module, OpKind::kMse, x, target);
+TensorId GraphBuilder::gather(std::string_view module, TensorId x, TensorId index) {
+  const TensorId inputs[] = {x, index};
+  Shape to = shape(x);
+  if (to.size() > 1 && !shape(index).empty()) to.end()[-2] = shape(index).back();
+  const TensorId y = add_op(module, OpKind::kGather, {}, inputs, to, graph_.tensors[x].dtype);
+  refuse_misfit(graph_.ops.back());
+  return y;
 }
 
-TensorId GraphBuilder::bce(std::string_view module, TensorId x, TensorId target) {
-  return mean_loss(module, OpKind::kBce, x, target);
+TensorId GraphBuilder::combine(std::string_view module, Combination combination, TensorId a,
+                               TensorId b) {
+  OpAttrs attrs;
+  attrs.combination = combination;
+  const TensorId inputs[] = {a, b};
+  return add_without_gradient(
+      module, OpKind::kCombine, attrs, inputs,
+      broadcast_shape(shape(a), shape(b)).value_or(shape(a)),
+      makes_conditions(combination) ? DType::kUint8 : graph_.tensors[a].dtype);
 }
 
-TensorId GraphBuilder::mean_loss(std::string_view module, OpKind kind, TensorId x,
-                                 TensorId target) {
+TensorId GraphBuilder::argmax(std::string_view module, TensorId x) {
+  const DimList last{static_cast<int>(shape(x).size()) - 1};
+  return add_without_gradient(module, OpKind::kArgmax, {}, {&x, 1},
+                              sum_shape(shape(x), last, /*keepdim=*/false), DType::kInt64);
+}
+
+TensorId GraphBuilder::cast(std::string_view module, TensorId x, DType type) {
+  return add_without_gradient(module, OpKind::kCast, {}, {&x, 1}, shape(x), type);
+}
+
+TensorId GraphBuilder::add_without_gradient(std::string_view module, OpKind kind,
+                                            const OpAttrs& attrs, std::span<const TensorId> inputs,
+                                            const Shape& output, DType dtype) {
+  const TensorId y = add_op(module, kind, attrs, inputs, output, dtype);
+  graph_.tensors[y].needs_gradient = false;
+  refuse_misfit(graph_.ops.back());
+  return y;
+}
+
+TensorId GraphBuilder::mse(std::string_view module, TensorId x, TensorId target, double weight) {
+  return mean_loss(module, OpKind::kMse, x, target, weight);
+}
+
+TensorId GraphBuilder::bce(std::string_view module, TensorId x, TensorId target, double weight) {
+  return mean_loss(module, OpKind::kBce, x, target, weight);
+}
+
+TensorId GraphBuilder::mean_loss(std::string_view module, OpKind kind, TensorId x, TensorId target,
+                                 double weight) {
+  OpAttrs attrs;
+  attrs.scale = static_cast<float>(weight);
   const TensorId inputs[] = {x, target};
   const TensorId loss =
-      add_op(module, kind, {}, inputs, {1}, accumulation_type(graph_.tensors[x].dtype));
+      add_op(module, kind, attrs, inputs, {1}, accumulation_type(graph_.tensors[x].dtype));
   refuse_misfit(graph_.ops.back());
   return loss;
 }
@@ -206,9 +247,11 @@ void GraphBuilder::refuse_misfit(const Op& op) const {
   const DType type = graph_.tensors[op.inputs.back()].dtype;
   for (const TensorId input : op.inputs) {
     const bool condition = op.kind == OpKind::kWhere && input == op.inputs[0];
-    if (graph_.tensors[input].dtype != (condition ? DType::kUint8 : type))
+    const bool rows = op.kind == OpKind::kGather && input == op.inputs[0];
+    if (!rows && graph_.tensors[input].dtype != (condition ? DType::kUint8 : type))
       problem = condition ? "has a condition that is not of uint8" : "operands of several types";
   }
+  if (op.kind == OpKind::kGather && type != DType::kInt64) problem = "has an index of real numbers";
   refuse(op, problem);
 }
 

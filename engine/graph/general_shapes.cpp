@@ -39,7 +39,11 @@ class ShapeCheck {
       case OpKind::kAdd:
       case OpKind::kSub:
       case OpKind::kDiv:
+      case OpKind::kCombine:
       case OpKind::kMul: return broadcast();
+      case OpKind::kGather: return gather();
+      case OpKind::kArgmax: return argmax();
+      case OpKind::kCast: return one_to_one() && y() == x() ? "" : misfit();
       case OpKind::kSum: return sum();
       case OpKind::kBmm: return bmm();
       default: return mse();
@@ -133,6 +137,22 @@ class ShapeCheck {
 
   std::string broadcast() const {
     return two_to_one() && broadcast_shape(x(0), x(1)) == y() ? "" : misfit();
+  }
+
+  /// The index has x's dims but the last, or 1 in their place.
+  std::string gather() const {
+    if (!two_to_one() || x(0).size() < 2 || x(1).size() + 1 != x(0).size()) return misfit();
+    for (std::size_t d = 0; d + 1 < x(1).size(); ++d) {
+      if (x(1)[d] != 1 && x(1)[d] != x(0)[d]) return misfit();
+    }
+    const int rows = static_cast<int>(x(0).size()) - 2;
+    return y() == with_dim(x(0), rows, x(1).back()) ? "" : misfit();
+  }
+
+  std::string argmax() const {
+    if (!one_to_one()) return misfit();
+    const DimList last{static_cast<int>(x().size()) - 1};
+    return y() == sum_shape(x(), last, /*keepdim=*/false) ? "" : misfit();
   }
 
   std::string sum() const {

@@ -96,6 +96,21 @@ struct RopeScaling {
   friend constexpr bool operator==(const RopeScaling&, const RopeScaling&) = default;
 };
 
+/// What `combine` makes of two integers: the first three and the two behind them are conditions.
+/// Quotients are rounded towards 0, and remainders have the sign of the divisor.
+enum class Combination : std::uint8_t {
+  kEqual,
+  kLess,
+  kLessOrEqual,
+  kAnd,
+  kOr,
+  kRemainder,
+  kQuotient,
+  kLeast,
+  kLargest
+};
+constexpr bool makes_conditions(Combination combination) { return combination <= Combination::kOr; }
+
 /// What an op needs to know beside its operands. Unused fields keep their defaults, so that two ops
 /// that do the same compare equal.
 struct OpAttrs {
@@ -116,7 +131,8 @@ struct OpAttrs {
   bool partial_gradient =
       false;        // all_gather: its gradient arrives as partial sums (column linear)
   DimList dims;     // permute: which dim of the operand each of the result's is; sum: which go
-  float scale = 1;  // attention: of q k^T (T5: 1); linear: of x w^T (T5's tied LM head)
+  float scale = 1;  // attention: of q k^T (T5: 1); linear: of x w^T (T5's tied LM head); losses:
+                    // what they weigh
   bool tanh_gelu = false;         // gelu, bias_gelu, geglu: the tanh approximation (GPT-2, T5 1.1)
   float eps = 0;                  // layer_norm, rms_norm: added to the variance
   float rope_base = 0;            // rope: angle of pair i is position * base^(-2i / head_dim)
@@ -141,6 +157,7 @@ struct OpAttrs {
   float shift = 0;             // affine: added to scale x; rms_norm, head_norm: to the weight
   float exponent = 1;          // power
   float low = 0, high = 0;     // clamp
+  Combination combination = Combination::kEqual;  // combine
   std::int32_t attended = 0;   // attention: positions that a query sees, itself among them; 0: all
   float softcap = 0;           // attention: scores s become c tanh(s / c); 0: as they are
   float alibi = 0;             // attention: less so many times ALiBi's slope times the distance

@@ -98,7 +98,8 @@ void GraphBuilder::unused_parameter(std::string_view name, const Shape& shape) {
 TensorId GraphBuilder::embedding(std::string_view module, TensorId tokens, TensorId table) {
   Shape output = shape(tokens);
   output.push_back(shape(table).back());
-  return add_op(module, OpKind::kEmbedding, {}, {tokens, table}, output, compute_);
+  return add_op(module, OpKind::kEmbedding, {}, {tokens, table}, output,
+                graph_.tensors[table].dtype);
 }
 
 TensorId GraphBuilder::linear(std::string_view module, TensorId x, std::int64_t out, bool bias,
@@ -294,8 +295,9 @@ TensorId GraphBuilder::select_first(std::string_view module, TensorId x) {
 }
 
 TensorId GraphBuilder::cross_entropy(std::string_view module, TensorId logits, TensorId labels,
-                                     std::int64_t vocab) {
+                                     std::int64_t vocab, double weight) {
   OpAttrs attrs;
+  attrs.scale = static_cast<float>(weight);
   attrs.vocab = static_cast<std::int32_t>(vocab > 0 ? vocab : shape(logits).back());
   return add_op(module, OpKind::kCrossEntropy, attrs, {logits, labels}, {1},
                 accumulation_type(compute_));

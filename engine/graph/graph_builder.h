@@ -129,7 +129,7 @@ class GraphBuilder {
   /// Mean over predicted tokens of the negative log-likelihood: logits [.., V], labels [..]. Of the
   /// logits the first `vocab` are classes (0: all), the rest padding.
   TensorId cross_entropy(std::string_view module, TensorId logits, TensorId labels,
-                         std::int64_t vocab = 0);
+                         std::int64_t vocab = 0, double weight = 1);
 
   // General ops (general_ops.cpp). They throw ConfigError where shapes do not fit; dims count from
   // 0.
@@ -159,10 +159,20 @@ class GraphBuilder {
   TensorId softmax(std::string_view module, TensorId x);  // over the last dim
   TensorId sum(std::string_view module, TensorId x, const DimList& dims, bool keepdim = false);
   TensorId bmm(std::string_view module, TensorId a, TensorId b);  // [..,M,K], [..,K,N] -> [..,M,N]
-  /// Mean of the squares of x - target over the elements of the step.
-  TensorId mse(std::string_view module, TensorId x, TensorId target);
-  /// Mean binary cross entropy of logits x over the elements of the step; targets lie in 0 to 1.
-  TensorId bce(std::string_view module, TensorId x, TensorId target);
+  /// x's rows at an index: x [.., N, H], index [.., M] of integers -> [.., M, H]. From the end
+  /// where an index is negative; outer dims of 1 of the index are repeated.
+  TensorId gather(std::string_view module, TensorId x, TensorId index);
+  /// Element by element of integers or conditions, which have no gradient; dims of 1 are repeated.
+  TensorId combine(std::string_view module, Combination combination, TensorId a, TensorId b);
+  /// Where the largest of each row is, the first of those that are equal; integers: [.., N] ->
+  /// [..].
+  TensorId argmax(std::string_view module, TensorId x);
+  /// Another type of numbers or integers, through which no gradient goes.
+  TensorId cast(std::string_view module, TensorId x, DType type);
+  /// `weight` times the mean of the squares of x - target over the elements of the step.
+  TensorId mse(std::string_view module, TensorId x, TensorId target, double weight = 1);
+  /// The same of the binary cross entropy of logits x; targets lie in 0 to 1.
+  TensorId bce(std::string_view module, TensorId x, TensorId target, double weight = 1);
 
   // Ops of images [N, C, H, W] (image_ops.cpp); they throw ConfigError where a window does not fit.
   /// Creates module.weight [out, C / groups, window] and, with bias, module.bias [out].
@@ -240,7 +250,11 @@ class GraphBuilder {
                         std::initializer_list<TensorId> inputs, const Shape& output, DType dtype);
   TensorId norm(std::string_view module, OpKind kind, TensorId x, const WeightAndBias& given,
                 std::int64_t num_statistics);
-  TensorId mean_loss(std::string_view module, OpKind kind, TensorId x, TensorId target);
+  TensorId mean_loss(std::string_view module, OpKind kind, TensorId x, TensorId target,
+                     double weight);
+  /// An op whose result is no number that a gradient flows to.
+  TensorId add_without_gradient(std::string_view module, OpKind kind, const OpAttrs& attrs,
+                                std::span<const TensorId> inputs, const Shape& output, DType dtype);
   TensorId input_tensor(std::string_view name, const Shape& shape, DType dtype, bool constant);
   TensorId attention_op(std::string_view module, TensorId q, TensorId kv,
                         const AttentionShape& attention, TensorId mask, TensorId bias);

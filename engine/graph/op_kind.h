@@ -64,6 +64,9 @@ namespace trainyard {
   X(kCumsum, "cumsum")                       /* x -> sums up to each index */                   \
   X(kZeroPad, "zero_pad")                    /* x -> zeros around a dim */                      \
   X(kSum, "sum")                             /* x -> summed over dims */                        \
+  X(kGather, "gather")                       /* x, index -> x's rows at the index */            \
+  X(kCombine, "combine")                     /* integers a, b -> integers, or conditions */     \
+  X(kArgmax, "argmax")                       /* x -> the last dim's index of the largest */     \
   X(kBmm, "bmm")                             /* a [B,M,K], b [B,K,N] -> a b */                  \
   X(kConv2d, "conv2d")                       /* images, w[, b] -> images */                     \
   X(kMaxPool2d, "max_pool2d")                /* images -> largest of windows, where */          \

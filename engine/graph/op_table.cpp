@@ -23,6 +23,13 @@ OpInfo general_info(OpKind kind) {
     case kRoll:
     case kNarrow:
     case kSum: return {.backward = F::kApart, .weights = bits({0})};
+    case kGather:
+      return {.backward = F::kApart,
+              .dx_saved_inputs = bits({1}),
+              .dw_saved_inputs = bits({1}),
+              .weights = bits({0})};
+    case kCombine:
+    case kArgmax: return {};
     case kView:
     case kPieces:
     case kConcat: return {.backward = F::kSpecial};
@@ -219,6 +226,9 @@ bool is_general(OpKind kind) {
     case kCumsum:
     case kZeroPad:
     case kSum:
+    case kGather:
+    case kCombine:
+    case kArgmax:
     case kBmm:
     case kBce:
     case kMse: return true;

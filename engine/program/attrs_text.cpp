@@ -13,6 +13,9 @@ template <typename Number>
 void write_attribute(Number value, TextSink& out) {
   out.number(value);
 }
+void write_attribute(const Combination& combination, TextSink& out) {
+  out.text(program_words::kCombinations[combination]);
+}
 void write_attribute(const HeightWidth& both, TextSink& out) {
   out.number(both.height);
   out.text("x");

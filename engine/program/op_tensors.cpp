@@ -61,6 +61,8 @@ std::size_t num_operands(OpKind kind, const OpAttrs& attrs) {
     case OpKind::kMul:
     case OpKind::kSub:
     case OpKind::kDiv:
+    case OpKind::kGather:
+    case OpKind::kCombine:
     case OpKind::kBmm:
     case OpKind::kBce:
     case OpKind::kMse: return 2;

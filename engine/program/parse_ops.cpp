@@ -64,6 +64,19 @@ void read_attribute(LineScanner& line, RopeScaling& scaling) {
   scaling.original = static_cast<std::int32_t>(line.number(0, kMaxInt32, "a number of positions"));
 }
 
+void read_attribute(LineScanner& line, Combination& combination) {
+  line.expect("=");
+  const std::size_t at = line.position();
+  const std::string_view word = line.take("a combination", " }");
+  for (const Combination known : words::kCombinations.keys()) {
+    if (words::kCombinations[known] == word) {
+      combination = known;
+      return;
+    }
+  }
+  line.fail_at(at, "no combination is called " + quoted(word));
+}
+
 template <typename Number>
 void read_attribute(LineScanner& line, Number& value) {
   if constexpr (std::is_same_v<Number, bool>) {

@@ -18,6 +18,8 @@ inline constexpr IndexedArray<StreamId, std::string_view, kNumStreams> kStreams 
     "bwd_in", "d2h", "h2d", "host", "nvme_out", "nvme_in"};
 /// As " host" behind a value or a pool; that of the device is not said.
 inline constexpr IndexedArray<Space, std::string_view, 3> kSpaces = {"", "host", "nvme"};
+inline constexpr IndexedArray<Combination, std::string_view, 9> kCombinations = {
+    "equal", "less", "less_or_equal", "and", "or", "remainder", "quotient", "least", "largest"};
 inline constexpr std::array<std::string_view, 2> kSlots = {"[m]", "[n]"};
 inline constexpr std::array<std::string_view, 3> kParameters = {"()", "(m)", "(m,n)"};  // by slots
 inline constexpr std::string_view kPhases = "FBIWRPUCV";                                // by Phase
@@ -62,6 +64,7 @@ void for_attributes(const Visit& visit) {
   visit("exponent", &OpAttrs::exponent);
   visit("low", &OpAttrs::low);
   visit("high", &OpAttrs::high);
+  visit("combination", &OpAttrs::combination);
   visit("attended", &OpAttrs::attended);
   visit("ring", &OpAttrs::ring);
   visit("rank_work", &OpAttrs::rank_work);

@@ -66,6 +66,16 @@ int64_t cumsum_dx(const OpSizes& s) {  // the other way round, and its sums
   return 2 * s.reads[0].bytes() + s.copied_results();
 }
 
+/// Places from the end counted from the beginning, and where they are so; rows of a gradient in the
+/// type in which they are added up.
+int64_t gather(const OpSizes& s, bool back) {
+  const OperandSize& index = s.reads[1];
+  return 3 * index.bytes() + (back ? cast(s, s.reads[0].elements()) : 0);
+}
+
+/// A comparison's truth values, before they are numbers; operands that are repeated.
+int64_t combine(const OpSizes& s) { return 3 * s.writes[0].elements() + s.copied_results(); }
+
 /// A sum for each element, and a term of it; operands of another type in the loss's.
 int64_t bce(const OpSizes& s) {
   const OperandSize& x = s.reads[0];
@@ -178,6 +188,9 @@ std::optional<std::int64_t> general_workspace(OpKind kind, OpPart part, const Op
     case kSigmoid: return back ? s.reads[1].bytes() : 0;
     case kClamp: return back ? 3 * s.reads[1].elements() : 0;
     case kCumsum: return back ? cumsum_dx(s) : 0;
+    case kGather: return gather(s, back);
+    case kCombine: return combine(s);
+    case kArgmax: return s.writes[0].bytes();
     case kMse:
       if (!back) return std::nullopt;
       return mean_loss_gradient(s);

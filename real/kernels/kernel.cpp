@@ -108,6 +108,9 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kCumsum: return {.forward = cumsum, .input_grad = cumsum_dx};
       case kZeroPad: return {.forward = zero_pad, .input_grad = zero_pad_dx};
       case kSum: return {.forward = sum, .input_grad = sum_dx, .weight_grad = sum_dx};
+      case kGather: return {.forward = gather, .input_grad = gather_dx, .weight_grad = gather_dw};
+      case kCombine: return {.forward = combine};
+      case kArgmax: return {.forward = argmax};
       case kBmm: return {.forward = bmm, .input_grad = bmm_dx, .weight_grad = bmm_dw};
       case kConv2d: return {.forward = conv2d, .input_grad = conv2d_dx, .weight_grad = conv2d_dw};
       case kConvTranspose2d:

@@ -68,6 +68,7 @@ std::vector<double> vector_of(const at::Tensor& tensor) {
     case at::kFloat: return elements_of<float>(all);
     case at::kBFloat16: return elements_of<at::BFloat16>(all);
     case at::kByte: return elements_of<std::uint8_t>(all);
+    case at::kLong: return elements_of<std::int64_t>(all);
     default: return elements_of<double>(all.to(at::kDouble));
   }
 }

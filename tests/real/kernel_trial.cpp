@@ -95,6 +95,7 @@ class Trial {
       if (value.defined()) continue;
       value = numbers(extents(op.inputs[i]), numbers_for(op, i));
       if (is_condition(i)) value = value.ge(0).to(at::kByte);
+      if (is_index(i)) value = at::floor(value * extents(op.inputs[0]).end()[-2]).to(at::kLong);
     }
     run_by_torch(graph, op, 1, values_);
   }
@@ -108,6 +109,9 @@ class Trial {
  private:
   bool is_condition(std::size_t i) const {
     return graph_.tensors[op_.inputs[i]].dtype == DType::kUint8;
+  }
+  bool is_index(std::size_t i) const {
+    return graph_.tensors[op_.inputs[i]].dtype == DType::kInt64;
   }
   Extents extents(TensorId id) const {
     return {graph_.tensors[id].shape.begin(), graph_.tensors[id].shape.end()};
@@ -172,7 +176,7 @@ class Trial {
     for (std::size_t k = 0; k < op_.inputs.size(); ++k) {
       const TensorId id = op_.inputs[k];
       leaves.push_back(values_[id].clone());
-      if (!is_condition(k)) leaves.back().requires_grad_();
+      if (!is_condition(k) && !is_index(k)) leaves.back().requires_grad_();
       twin.inputs[k] = graph.tensors.add(graph_.tensors[id]);
       apart.push_back(leaves[k]);
     }

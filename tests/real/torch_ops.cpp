@@ -33,6 +33,12 @@ at::Tensor normalize(const OpAttrs& attrs, const std::vector<at::Tensor>& in) {
   return at::cat(groups, 0);
 }
 
+/// By torch.gather, of an index that counts from the beginning and has x's elements behind it.
+at::Tensor gather(const at::Tensor& x, const at::Tensor& index, const Shape& to) {
+  const at::Tensor from_begin = at::remainder(index, x.size(-2));
+  return at::gather(x, -2, from_begin.unsqueeze(-1).expand(extents(to)));
+}
+
 at::Tensor zero_pad(const OpAttrs& attrs, const at::Tensor& x) {
   std::vector<std::int64_t> pads;  // of the last dim first
   for (std::int64_t dim = x.dim() - 1; dim > attrs.dim; --dim) pads.insert(pads.end(), {0, 0});
@@ -93,6 +99,7 @@ at::Tensor one_result(const Op& op, const std::vector<at::Tensor>& in, const Sha
     case OpKind::kZeroPad: return zero_pad(attrs, in[0]);
     case OpKind::kSoftmax: return at::softmax(in[0], -1);
     case OpKind::kBmm: return at::matmul(in[0], in[1]);
+    case OpKind::kGather: return gather(in[0], in[1].to(at::kLong), to);
     case OpKind::kLinear: return at::linear(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{});
     case OpKind::kConv2d:
       return at::conv2d(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{}, pair_of(attrs.stride),

@@ -88,6 +88,7 @@ class Generator : RandomTensors {
       case OpKind::kCumsum: add(builder_.cumsum(module(), x, random_dim(x)), op); break;
       case OpKind::kSoftmax: add(builder_.softmax(module(), x), op); break;
       case OpKind::kBmm: add_bmm(x, op); break;
+      case OpKind::kGather: add_gather(x, op); break;
       case OpKind::kConv2d: add_convolution(image_of(x), op); break;
       case OpKind::kConvTranspose2d: add_transposed(image_of(x), op); break;
       case OpKind::kMaxPool2d:
@@ -235,6 +236,21 @@ class Generator : RandomTensors {
       other = use(new_source(like));
     }
     add(builder_.bmm(module(), x, other), op);
+  }
+
+  void add_gather(TensorId x, int op) {
+    if (shape(x).size() < 2) {
+      const Shape to = random_extents(num_elements(shape(x)), 2);
+      x = builder_.view(module(), x, to);
+    }
+    Shape like = shape(x);
+    like.pop_back();
+    for (std::int64_t& extent : like) {
+      if (chance(0.2)) extent = 1;
+    }
+    like.back() = random_extent(3);
+    const TensorId index = builder_.input(numbered('i', sources_++), like, DType::kInt64);
+    add(builder_.gather(module(), x, index), op);
   }
 
   TensorId image_of(TensorId x) {

@@ -71,6 +71,17 @@ TEST_CASE("general ops have the extents that their operands and attributes say")
   CHECK(b.shape(parts[2]) == Shape{4, 3, 10});
   CHECK(b.shape(b.concat("m", parts, 1)) == Shape{4, 6, 10});
   CHECK(b.shape(b.zero_pad("m", s.x, 1, 2, 3)) == Shape{4, 11, 10});
+  const TensorId index = b.input("i", {4, 3}, DType::kInt64);
+  const TensorId row = b.input("row", {1, 3}, DType::kInt64);
+  CHECK(b.shape(b.gather("m", s.x, index)) == Shape{4, 3, 10});
+  CHECK(b.shape(b.gather("m", s.x, row)) == Shape{4, 3, 10});
+  const TensorId same = b.combine("m", Combination::kEqual, index, row);
+  CHECK(b.shape(same) == Shape{4, 3});
+  CHECK(b.type(same) == DType::kUint8);
+  CHECK(b.type(b.combine("m", Combination::kRemainder, index, row)) == DType::kInt64);
+  CHECK(b.shape(b.argmax("m", s.x)) == Shape{4, 6});
+  CHECK(b.type(b.argmax("m", s.x)) == DType::kInt64);
+  CHECK(b.type(b.cast("m", index, DType::kBf16)) == DType::kBf16);
   CHECK(b.shape(b.cumsum("m", s.x, 2)) == Shape{4, 6, 10});
   CHECK(b.shape(b.clamp("m", b.affine("m", s.x, 2, 1), 0, 1)) == Shape{4, 6, 10});
   const TensorId which = b.input("c", {4, 1, 1}, DType::kUint8);

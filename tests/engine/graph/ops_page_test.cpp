@@ -126,6 +126,9 @@ const std::vector<Sample>& all_samples() {
       {kCumsum, "sums up to each index of a dim", {{4, 32, 64}}, 1, {}, at_dim(1)},
       {kConcat, "one behind the other", {{4, 32, 64}, {4, 16, 64}}, 1, {}, at_dim(1)},
       {kSum, "over dims", {{4, 32, 64}}, 1, {}, with_dims({1})},
+      {kGather, "rows at an index of each sample", {{4, 32, 64}, {4, 8}}},
+      {kCombine, "integers compared, divided, or one of two", {{4, 32}, {4, 32}}},
+      {kArgmax, "where the largest is", {{4, 8, 32}}},
       {kCrossEntropy, "loss of classes", {{4, 32, 100}, {4, 32}}, 2},
       {kMse, "loss of numbers; bce alike", {{4, 32}, {4, 32}}}};
   return kSamples;
