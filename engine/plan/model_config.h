@@ -79,11 +79,22 @@ enum class BatchNorm : std::uint8_t {
   kSynchronised  // the whole microbatch, whatever replicas have of it
 };
 
-/// The loss on the first output of an imported model.
+/// A loss on an output of an imported model.
 enum class ImportedLoss : std::uint8_t {
   kCrossEntropy,        // classes are the last dim; of images the channels
   kMeanSquare,          // of each element and a target
   kBinaryCrossEntropy,  // of each element, a logit, and a target in 0 to 1
+};
+
+/// What a sum over all elements of a step's labels is divided by.
+enum class LossDivisor : std::uint8_t { kElements, kSamples };
+
+/// One of several losses that are added up.
+struct OutputLoss {
+  ImportedLoss kind = ImportedLoss::kCrossEntropy;
+  double weight = 1;
+  LossDivisor divisor = LossDivisor::kElements;
+  friend bool operator==(const OutputLoss&, const OutputLoss&) = default;
 };
 
 struct ModelConfig {
@@ -156,11 +167,12 @@ struct ModelConfig {
   std::int64_t projection_dim = 0;  // of what both towers end in
   std::int64_t contrast = 0;        // samples of a microbatch that are told apart
   // Family onnx.
-  std::string onnx_file;                     // its path
-  std::shared_ptr<const OnnxModel> onnx;     // as it was read; else nullptr
-  std::map<std::string, std::int64_t> axes;  // dims that the file names
-  ImportedLoss loss = ImportedLoss::kCrossEntropy;
-  bool load_weights = false;  // training starts with those of the file
+  std::string onnx_file;                            // its path
+  std::shared_ptr<const OnnxModel> onnx;            // as it was read; else nullptr
+  std::map<std::string, std::int64_t> axes;         // dims that the file names
+  ImportedLoss loss = ImportedLoss::kCrossEntropy;  // of the first output, where `losses` is empty
+  std::map<std::string, OutputLoss> losses;         // by output
+  bool load_weights = false;                        // training starts with those of the file
   std::string layer_pattern;  // which modules are layers (models/layer_groups.h); "": by their size
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };

@@ -175,6 +175,24 @@ ConstantRef constant(const OnnxNode& node) {
   throw FoldError("has no value that is modelled");
 }
 
+/// Ones on a diagonal of as many rows and columns as the operand has, of its type or another.
+ConstantRef eye(const OnnxNode& node, const FoldInputs& inputs) {
+  const OnnxConstant& like = operand(inputs, 0);
+  if (like.dims.size() != 2) throw FoldError("has no rows and columns");
+  OnnxNode as = node;
+  for (OnnxAttribute& attribute : as.attributes) {
+    if (attribute.name == "dtype") attribute.name = "to";
+  }
+  const bool same = node.find("dtype") == nullptr;
+  OnnxConstant out = empty_constant(same ? like.type : cast_type(as), like.dims);
+  const std::int64_t columns = like.dims[1], k = node.integer("k", 0);
+  for (std::size_t i = 0; i < out.numbers.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    if (at % columns - at / columns == k) out.numbers[i] = 1;
+  }
+  return done(std::move(out));
+}
+
 /// The upper or lower triangle of the last two dims.
 ConstantRef triangle(const OnnxNode& node, const FoldInputs& inputs) {
   OnnxConstant out = operand(inputs, 0);
@@ -202,6 +220,7 @@ std::optional<ConstantRef> fold_indexed(const OnnxNode& node, const FoldInputs& 
   if (op == "GatherND") return gather_nd(node, inputs);
   if (op == "ScatterND") return scatter_nd(node, inputs);
   if (op == "Range") return range(inputs);
+  if (op == "EyeLike") return eye(node, inputs);
   if (op == "Trilu") return triangle(node, inputs);
   return std::nullopt;
 }

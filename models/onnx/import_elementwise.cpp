@@ -48,6 +48,7 @@ void OnnxImporter::with_scalar(const OnnxNode& node, int x, double number, bool 
 
 void OnnxImporter::binary(const OnnxNode& node) {
   const int a = in(node, 0), b = in(node, 1);
+  if (is_whole(constant_of(a) == nullptr ? a : b)) return integer_binary(node);
   const auto of_a = scalar(a), of_b = scalar(b);
   // The exact numbers of a sum or product with nothing are not worth a kernel.
   const bool nothing = of_b && ((*of_b == 0 && (node.op == "Add" || node.op == "Sub")) ||
@@ -140,12 +141,15 @@ void OnnxImporter::cast(const OnnxNode& node) {
     v.constant = done(std::move(as));
     return;
   }
-  const TensorId x = tensor(id);
-  const bool integer = is_integer(graph_.type(x));
-  if (integer == is_floating(to))
-    throw FoldError(
-        "turns integers that are data into numbers, or back; masks are inputs called ...mask");
-  pass_on(node);
+  if (is_masked(id)) return cast_mask(node, to);
+  if (to == OnnxType::kBool) {  // what is not 0
+    const TensorId zero = constant_tensor({type_of(id), {}, {0}});
+    return set_condition(node, graph_.combine(module(node), Combination::kEqual, tensor(id), zero),
+                         dims_of(id), /*holds=*/false);
+  }
+  if (is_whole(id) != is_floating(to)) return pass_on(node);
+  const DType type = is_floating(to) ? options_.compute : DType::kInt64;
+  set(node, graph_.cast(module(node), tensor(id), type), dims_of(id));
 }
 
 void OnnxImporter::dropout(const OnnxNode& node) {

@@ -85,23 +85,18 @@ OnnxImporter::InputUse OnnxImporter::use_of_input(int input) const {
 }
 
 /// Conditions, and integers of a mask's name, are masks; other integers that a model does nothing
-/// with but to cast them are numbers.
+/// with but to cast them are numbers. What it computes of any others stays integers.
 void OnnxImporter::find_masks() {
   for (const OnnxInput& input : model_.inputs) {
     if (is_floating(input.type)) continue;
     const std::string& name = model_.values[input.value];
     const InputUse use = use_of_input(input.value);
-    if (use.looked_up && use.cast)
-      throw ConfigError(SourcePos{model_.file}, "",
-                        "input " + quoted(name) +
-                            " is both looked up in a table and cast to numbers, which is not "
-                            "modelled; export the numbers as an input of their own");
     Value& v = value(input.value);
     const bool masks = is_mask(name) && !use.looked_up && (use.cast || use.computed);
     if (masks || input.type == OnnxType::kBool) {
       v.ones = done({input.type, {}, {1}});
       v.zeros = done({input.type, {}, {0}});
-    } else if (use.cast && !use.computed) {
+    } else if (use.cast && !use.computed && !use.looked_up) {
       v.type = OnnxType::kFloat;
     }
   }
@@ -173,6 +168,7 @@ bool OnnxImporter::move_mask(const OnnxNode& node, int from) {
     return moved(node, operands, *constant, given.dims);
   };
   v.tensor = mask;
+  v.chosen = kNoIndex;
   v.finer = kNoIndex;
   v.ones = follow(given.ones);
   v.zeros = follow(given.zeros);
@@ -181,9 +177,10 @@ bool OnnxImporter::move_mask(const OnnxNode& node, int from) {
 }
 
 TensorId OnnxImporter::chosen(int id) {
-  if (!is_floating(value(id).type))
-    throw FoldError("takes a mask as integers or conditions, which is not modelled");
   Value& v = value(id);
+  const bool as_it_is =
+      v.type == OnnxType::kBool && one_number(*v.ones) == 1.0 && one_number(*v.zeros) == 0.0;
+  if (v.chosen == kNoIndex && as_it_is) v.chosen = own_tensor(id);
   if (v.chosen == kNoIndex)
     v.chosen =
         graph_.where(reader(), own_tensor(id), shrunk_constant(*v.ones), shrunk_constant(*v.zeros));

@@ -184,6 +184,13 @@ void OnnxImporter::gather(const OnnxNode& node) {
     const TensorId rows = graph_.embedding(where, tensor(indices), tensor(id));
     return set(node, rows, to);
   }
+  if (constant_of(indices) == nullptr) {
+    if (axis != 0)
+      throw FoldError("looks up data along axis " + std::to_string(axis) +
+                      ", alike in all samples, which is not modelled");
+    if (is_of_data(id) && gather_flat(node)) return;
+    return look_up(node, id, indices, to);
+  }
   const OnnxConstant& at = constant_in(node, 1);
   // Runs of indices, one behind the other.
   std::vector<std::pair<std::int64_t, std::int64_t>> runs;
@@ -290,6 +297,19 @@ const std::unordered_map<std::string_view, OnnxImporter::Handler>& OnnxImporter:
       {"ReduceMean", &I::reduce},
       {"Softmax", &I::softmax},
       {"CumSum", &I::cumsum},
+      {"Equal", &I::compare},
+      {"Less", &I::compare},
+      {"LessOrEqual", &I::compare},
+      {"Greater", &I::compare},
+      {"GreaterOrEqual", &I::compare},
+      {"And", &I::logical},
+      {"Or", &I::logical},
+      {"Xor", &I::logical},
+      {"Mod", &I::integer_binary},
+      {"Min", &I::least_or_largest},
+      {"Max", &I::least_or_largest},
+      {"OneHot", &I::one_hot},
+      {"ArgMax", &I::argmax},
       {"MatMul", &I::matmul},
       {"Gemm", &I::gemm},
       {"LayerNormalization", &I::norm},
@@ -313,8 +333,11 @@ const std::unordered_map<std::string_view, OnnxImporter::Handler>& OnnxImporter:
       {"Concat", &I::concat},
       {"Split", &I::split},
       {"Slice", &I::slice},
+      {"SplitToSequence", &I::split_to_sequence},
+      {"SequenceAt", &I::sequence_at},
       {"Gather", &I::gather},
-      {"GatherND", &I::gather_rows},
+      {"GatherElements", &I::gather_elements},
+      {"GatherND", &I::gather_nd},
       {"ScatterND", &I::scatter},
       {"Expand", &I::expand},
       {"Tile", &I::expand},

@@ -84,7 +84,8 @@ void OnnxImporter::note_use(const OnnxNode& node, std::size_t input, Use& use) {
               (op == "Add" && dims.size() == 1);
   use.looks_up |= op == "Gather";
   use.fixed |= (op == "BatchNormalization" && input > 2) || op == "Resize" || op == "Upsample" ||
-               op == "Clip" || (op == "Pow" && input == 1) || op == "Pad" || op == "Cast";
+               op == "Clip" || op == "OneHot" || (op == "Pow" && input == 1) || op == "Pad" ||
+               op == "Cast";
   const bool turned = (op == "MatMul" && input == 1 && dims.size() == 2) ||
                       (op == "Gemm" && input == 1 && node.integer("transB", 0) == 0);
   if (!turned) use.as_is = true;

@@ -9,8 +9,7 @@ namespace trainyard {
 std::pair<TensorId, const OnnxNode*> OnnxImporter::bias_behind(const OnnxNode& node,
                                                                std::int64_t features) {
   const auto& readers = readers_[node.outputs[0]];
-  const bool is_output = node.outputs[0] == model_.outputs.front();
-  if (readers.size() != 1 || is_output) return {kNoIndex, nullptr};
+  if (readers.size() != 1 || is_output(node.outputs[0])) return {kNoIndex, nullptr};
   const OnnxNode& next = model_.nodes[readers[0]];
   if (next.op != "Add" || next.inputs.size() != 2) return {kNoIndex, nullptr};
   const int other = next.inputs[next.inputs[0] == node.outputs[0] ? 1 : 0];

@@ -1,5 +1,6 @@
 // Values of an ONNX model as tensors of the graph.
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/error.h"
 #include "models/onnx/dim_groups.h"
@@ -14,17 +15,39 @@ OnnxImporter::Dims OnnxImporter::shape_dims(TensorId tensor) const {
   return {shape.begin(), shape.end()};
 }
 
+namespace {
+
+/// Constants are kept as numbers of 53 bits. What stands for no index at all, at the ends of the
+/// type, may be off by a little.
+void check_exact(const OnnxConstant& constant) {
+  constexpr double kExact = 9007199254740992.0, kEnd = 4611686018427387904.0;  // 2^53, 2^62
+  for (const double number : constant.numbers) {
+    const double size = std::abs(number);
+    if (size > kExact && size < kEnd)
+      throw FoldError("reads integers beyond 2^53, which are not kept exactly");
+  }
+}
+
+}  // namespace
+
 TensorId OnnxImporter::constant_tensor(const OnnxConstant& constant) {
   const DType type = is_floating(constant.type)         ? options_.compute
                      : constant.type == OnnxType::kBool ? DType::kUint8
                                                         : DType::kInt64;
   const auto numbers = std::make_shared<const std::vector<double>>(constant.numbers);
-  const auto write = [numbers](auto out) {
-    std::copy(numbers->begin(), numbers->end(), out.begin());
-  };
-  return graph_.constant(
-      "constants." + std::to_string(constants_++), graph_shape(constant.dims), type,
-      is_floating(constant.type) ? real_constant(write) : integer_constant(write));
+  if (type == DType::kInt64) check_exact(constant);
+  Constant content;
+  if (is_floating(constant.type)) {
+    content = real_constant([numbers](std::span<double> out) {
+      std::copy(numbers->begin(), numbers->end(), out.begin());
+    });
+  } else {
+    content = integer_constant([numbers](std::span<std::int64_t> out) {
+      std::transform(numbers->begin(), numbers->end(), out.begin(), to_integer);
+    });
+  }
+  return graph_.constant("constants." + std::to_string(constants_++), graph_shape(constant.dims),
+                         type, content);
 }
 
 /// A constant must not say how large the batch is.
@@ -35,6 +58,8 @@ TensorId OnnxImporter::shrunk_constant(const OnnxConstant& constant) {
 /// As it is kept; an input is made when something first reads it.
 TensorId OnnxImporter::own_tensor(int id) {
   Value& v = value(id);
+  if (v.finer != kNoIndex && v.tensor == kNoIndex)
+    v.tensor = graph_.view(reader(), v.finer, graph_shape(v.dims));
   if (v.tensor == kNoIndex) {
     for (const OnnxInput& input : model_.inputs) {
       if (input.value == id) make_input(id);
@@ -57,17 +82,16 @@ TensorId OnnxImporter::tensor(int id) {
     return given;
   } else if (is_masked(id)) {
     return chosen(id);
-  } else if (v.finer != kNoIndex && v.tensor == kNoIndex) {
-    v.tensor = graph_.view(reader(), v.finer, graph_shape(v.dims));
   }
   return own_tensor(id);
 }
 
-TensorId OnnxImporter::ones_of_batch(std::size_t dims) {
+TensorId OnnxImporter::ones_of_batch(std::size_t dims, DType type) {
   if (ones_ == kNoIndex) ones_ = graph_.input("ones", {options_.microbatch, 1}, options_.compute);
   Shape shape(dims, 1);
   shape[0] = options_.microbatch;
-  return graph_.view("ones", ones_, shape);
+  const TensorId ones = graph_.view("ones", ones_, shape);
+  return type == options_.compute ? ones : graph_.cast("ones", ones, type);
 }
 
 /// Times ones, of which the batch's are data, as all that has a row for every sample.
@@ -75,7 +99,8 @@ TensorId OnnxImporter::repeated(TensorId x, const Dims& dims) {
   const Dims has = shape_dims(x);
   const std::size_t missing = dims.size() - has.size();
   OnnxConstant ones;
-  if (graph_.type(x) == DType::kUint8) ones.type = OnnxType::kBool;
+  const DType type = graph_.type(x);
+  if (is_integer(type)) ones.type = type_of(type);
   ones.dims.assign(dims.size(), 1);
   bool batch = false, others = false;
   for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -92,7 +117,7 @@ TensorId OnnxImporter::repeated(TensorId x, const Dims& dims) {
     ones.numbers.assign(count_elements(ones.dims), 1);
     x = graph_.mul("repeated", x, constant_tensor(ones));
   }
-  if (batch) x = graph_.mul("repeated", x, ones_of_batch(dims.size()));
+  if (batch) x = graph_.mul("repeated", x, ones_of_batch(dims.size(), type));
   return x;
 }
 
@@ -119,7 +144,7 @@ TensorId OnnxImporter::beside_data(int id) {
   const Dims& dims = dims_of(id);
   const bool repeats = options_.microbatch == 1 && dims.size() > 1 && dims[0] == 1 &&
                        !is_of_data(id) && graph_.shape(x)[0] == 1;
-  return repeats ? graph_.mul("repeated", x, ones_of_batch(dims.size())) : x;
+  return repeats ? graph_.mul("repeated", x, ones_of_batch(dims.size(), graph_.type(x))) : x;
 }
 
 TensorId OnnxImporter::finer_tensor(int id) {
@@ -147,7 +172,7 @@ void OnnxImporter::set_finer(const OnnxNode& node, TensorId finer, Dims dims) {
   if (refined_dims(has, dims) != has) throw FoldError("makes other dims than its operands say");
   set(node, kNoIndex, dims);
   Value& v = value(node.outputs[0]);
-  v.type = type_of(graph_.type(finer));
+  hold(v, graph_.type(finer));
   v.finer = finer;
   v.groups = dim_groups(has, dims);
 }

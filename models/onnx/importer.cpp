@@ -48,6 +48,7 @@ OnnxGraph OnnxImporter::run() {
     v.initializer = static_cast<int>(i);
     v.dims = model_.initializers[i].dims;
   }
+  find_targets();
   bind_inputs();
   mark_needed();
   find_masks();
@@ -165,7 +166,7 @@ void OnnxImporter::make_input(int id) {
 
 void OnnxImporter::mark_needed() {
   Numbered<bool> read(model_.values.size(), false);
-  read[model_.outputs.front()] = true;
+  for (const Target& target : targets_) read[target.output] = true;
   for (std::size_t i = model_.nodes.size(); i-- > 0;) {
     const OnnxNode& node = model_.nodes[i];
     needed_[i] = std::any_of(node.outputs.begin(), node.outputs.end(),
@@ -213,6 +214,14 @@ bool OnnxImporter::try_fold(const OnnxNode& node) {
   return true;
 }
 
+/// Conditions choose between 1 and 0, until something follows from them.
+void OnnxImporter::hold(Value& v, DType type) {
+  v.type = type_of(type);
+  if (type != DType::kUint8) return;
+  v.ones = done({OnnxType::kBool, {}, {1}});
+  v.zeros = done({OnnxType::kBool, {}, {0}});
+}
+
 void OnnxImporter::set(const OnnxNode& node, TensorId tensor, Dims dims, std::size_t output) {
   if (output >= node.outputs.size() || node.outputs[output] == kNoOnnxValue) return;
   check_dims(dims);
@@ -220,7 +229,7 @@ void OnnxImporter::set(const OnnxNode& node, TensorId tensor, Dims dims, std::si
   made_by_[node.outputs[output]] = now_;
   v.kind = Value::Kind::kTensor;
   v.tensor = tensor;
-  if (tensor != kNoIndex) v.type = type_of(graph_.type(tensor));
+  if (tensor != kNoIndex) hold(v, graph_.type(tensor));
   v.finer = kNoIndex;
   v.dims = std::move(dims);
 }
@@ -312,28 +321,6 @@ void OnnxImporter::run_node(const OnnxNode& node) {
   const auto handler = handlers().find(node.op);
   if (handler == handlers().end()) throw FoldError("no op of this version does that with data");
   (this->*handler->second)(node);
-}
-
-TensorId OnnxImporter::finish_loss() {
-  const int output = model_.outputs.front();
-  if (value(output).kind != Value::Kind::kTensor)
-    throw ConfigError(SourcePos{model_.file}, "", "its output depends on no data");
-  TensorId logits = full_tensor(output);
-  Shape labels = graph_.shape(logits);
-  if (config_.loss != ImportedLoss::kCrossEntropy) {
-    const bool binary = config_.loss == ImportedLoss::kBinaryCrossEntropy;
-    const TensorId targets = graph_.input("labels", labels, options_.compute);
-    return binary ? graph_.bce("loss", logits, targets) : graph_.mse("loss", logits, targets);
-  }
-  if (labels.size() > 3) {  // of images: classes are channels
-    DimList order{0};
-    for (int d = 2; d < static_cast<int>(labels.size()); ++d) order.push_back(d);
-    order.push_back(1);
-    logits = graph_.permute("loss", logits, order);
-    labels = graph_.shape(logits);
-  }
-  if (labels.size() > 1) labels.pop_back();
-  return graph_.cross_entropy("loss", logits, graph_.input("labels", labels, DType::kInt64));
 }
 
 namespace {

@@ -46,7 +46,7 @@ class OnnxImporter {
   static constexpr std::size_t kNobody = -1;
 
   struct Value {
-    enum class Kind : std::uint8_t { kUnknown, kConstant, kInitializer, kTensor };
+    enum class Kind : std::uint8_t { kUnknown, kConstant, kInitializer, kTensor, kSequence };
     Kind kind = Kind::kUnknown;
     ConstantRef constant;
     int initializer = -1;
@@ -57,7 +57,7 @@ class OnnxImporter {
     Dims dims;                     // as ONNX has them
     bool transposed = false;       // kInitializer: of two dims, the other way round
     // kTensor that follows from one mask and constants: `tensor` is the mask, and the constants are
-    // what stands where it is 1, and where it is 0.
+    // what stands where it is 1, and where it is 0. Of a condition that is data: 1 and 0.
     ConstantRef ones, zeros;
     TensorId chosen = kNoIndex;  // made of them
   };
@@ -76,12 +76,28 @@ class OnnxImporter {
     std::optional<bool> merged;
   };
 
+  /// The parts of a value along an axis, which SequenceAt takes one by one.
+  struct Sequence {
+    int whole = kNoOnnxValue;
+    std::size_t axis = 0;
+    Dims sizes;
+    bool squeezed = false;        // each is of one element, whose dim is gone
+    std::vector<TensorId> parts;  // once one was asked for
+  };
+
+  /// A loss, and the input that it compares an output with.
+  struct Target {
+    int output = kNoOnnxValue;
+    OutputLoss loss;
+    std::string labels;
+  };
+
   /// What nodes do with an input of integers, once they have moved its elements.
   struct InputUse {
     bool looked_up = false, cast = false, computed = false;  // in a table; to numbers; otherwise
   };
 
-  // importer.cpp, import_parameters.cpp, import_values.cpp
+  // importer.cpp, import_losses.cpp, import_parameters.cpp, import_values.cpp
   Value& value(int id) { return values_[id]; }
   const OnnxTensor& initializer(const Value& v) const { return model_.initializers[v.initializer]; }
   void find_dependent();
@@ -90,6 +106,8 @@ class OnnxImporter {
   bool is_of_data(int id) const { return of_data_[id]; }
   void note_use(const OnnxNode& node, std::size_t input, Use& use);
   void mark_needed();
+  void find_targets();
+  bool is_output(int id) const;
   void bind_inputs();
   void make_input(int id);
   bool is_parameter(int initializer) const;
@@ -111,7 +129,8 @@ class OnnxImporter {
   TensorId rows(int id);          // the same, but for the last dim
   void set_finer(const OnnxNode& node, TensorId finer, Dims dims);
   TensorId repeated(TensorId x, const Dims& dims);
-  TensorId ones_of_batch(std::size_t dims);
+  TensorId ones_of_batch(std::size_t dims, DType type);
+  void hold(Value& v, DType type);  // elements of that type
   void set(const OnnxNode& node, TensorId tensor, Dims dims, std::size_t output = 0);
   void set(const OnnxNode& node, TensorId tensor) { set(node, tensor, shape_dims(tensor)); }
   void pass_on(const OnnxNode& node, std::size_t input = 0);
@@ -127,6 +146,7 @@ class OnnxImporter {
   std::optional<double> scalar(int id);  // a constant of one value
   static const std::string& module(const OnnxNode& node);
   TensorId finish_loss();
+  TensorId loss_on(const Target& target);
 
   using Handler = void (OnnxImporter::*)(const OnnxNode& node);
   static const std::unordered_map<std::string_view, Handler>& handlers();
@@ -146,6 +166,28 @@ class OnnxImporter {
   TensorId chosen(int id);
   void choose(const OnnxNode& node);
   void scatter(const OnnxNode& node);
+
+  // import_integers.cpp
+  bool is_whole(int id) { return !is_floating(type_of(id)); }
+  void set_condition(const OnnxNode& node, TensorId tensor, Dims dims, bool holds = true);
+  void compare(const OnnxNode& node);
+  void logical(const OnnxNode& node);
+  void integer_binary(const OnnxNode& node);
+  void least_or_largest(const OnnxNode& node);
+  void one_hot(const OnnxNode& node);
+  void argmax(const OnnxNode& node);
+  void cast_mask(const OnnxNode& node, OnnxType to);
+  TensorId with_last(const OnnxNode& node, TensorId x, std::size_t axis);
+
+  // import_gathers.cpp
+  void look_up(const OnnxNode& node, int table, int indices, Dims to);
+  void gather_elements(const OnnxNode& node);
+  void gather_nd(const OnnxNode& node);
+  const OnnxNode* maker_of(int id) const;
+  bool gather_by_sample(const OnnxNode& node);
+  std::pair<int, std::int64_t> flat_index(int id);
+  bool gather_flat(const OnnxNode& node);
+  void rows_of_samples(const OnnxNode& node, TensorId x, TensorId index, const Dims& to);
 
   // import_elementwise.cpp
   void binary(const OnnxNode& node);
@@ -190,6 +232,8 @@ class OnnxImporter {
   void transpose_groups(const OnnxNode& node, const Dims& order, const Dims& to);
   void concat(const OnnxNode& node);
   void split(const OnnxNode& node);
+  void split_to_sequence(const OnnxNode& node);
+  void sequence_at(const OnnxNode& node);
   void slice(const OnnxNode& node);
   void gather(const OnnxNode& node);
   void gather_rows(const OnnxNode& node);
@@ -213,7 +257,9 @@ class OnnxImporter {
   std::size_t now_ = 0;  // the node that runs; behind the last the loss
   Numbered<boost::container::small_vector<int, 4>> operands_;  // [node]: values that its ops read
   Numbered<std::size_t> made_by_;  // [value]: the node whose ops make it, or kNobody
-  Numbered<TensorId> parameters_;  // [initializer]: that are not merged
+  std::vector<Target> targets_;
+  std::map<int, Sequence> sequences_;  // by value
+  Numbered<TensorId> parameters_;      // [initializer]: that are not merged
   std::map<std::pair<int, std::string>, TensorId> merged_parameters_;  // by initializer and module
   std::vector<OnnxWeight> weights_;
   std::unordered_map<std::string, int> names_;  // of parameters -> the next number behind it

@@ -83,6 +83,57 @@ class Recommender(nn.Module):
         return self.head(torch.cat([product, mlp], -1))[:, 0]
 
 
+class Patterns(nn.Module):
+    """What models do with ids beside looking them up, and parts of tensors: split, chunk and unbind, one-hot,
+    conditions of ids and of pairs of them, hashed ids, rows of a larger table, rows and elements at data."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        self.embed, self.hashed = nn.Embedding(64, width), nn.Embedding(32, width)
+        self.places = nn.Embedding(16, width)
+        self.table = nn.Parameter(torch.randn(64, 2, width) * 0.1)
+        self.classes, self.mix = nn.Linear(64, width, bias=False), nn.Linear(width, width)
+        self.head = nn.Linear(2 * width, 5)
+
+    def forward(self, ids):
+        seen = ids != 0
+        at = torch.cumsum(seen.int(), 1).long() * seen
+        x = self.embed(ids) + self.hashed(ids * 2654435761 % 32) + self.places(at)
+        x = x + self.classes(nn.functional.one_hot(ids, 64).to(x.dtype)) + self.table[ids].sum(2)
+        a, b = torch.split(self.mix(x), 8, -1)
+        c, d, e = torch.split(x, [4, 4, 8], -1)
+        f, g = x.chunk(2, 1)
+        x = torch.cat([torch.tanh(a) * b, c + d, torch.sigmoid(e)[..., :4]], -1) + torch.cat([g, f], 1)
+        causal = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).tril()
+        pairs = (seen[:, None, :] & seen[:, :, None] & causal) | torch.eye(ids.shape[1], dtype=torch.bool)
+        x = (x @ x.transpose(1, 2)).masked_fill(~pairs, -1e4).softmax(-1) @ x
+        kept = ((ids > 10) & (ids < 50)) | (ids == 3)
+        x = torch.where(kept[..., None], x, 0.5 * x)
+        picked = torch.gather(x, 1, (ids % 4)[..., None].expand(-1, -1, x.shape[-1]))
+        x = x + picked + torch.gather(x, 2, ids[..., None] % 16)
+        rows = torch.arange(ids.shape[0], device=ids.device)
+        last = x[rows, seen.int().sum(-1) - 1]
+        return self.head(torch.cat([last, x[rows, ids.argmax(-1)]], -1))
+
+
+class Tasks(nn.Module):
+    """Two answers of one trunk."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.trunk = nn.Embedding(30, 8), nn.Linear(8, 16)
+        self.topic, self.rating = nn.Linear(16, 5), nn.Linear(16, 3)
+
+    def forward(self, item):
+        x = torch.tanh(self.trunk(self.embed(item)))
+        return self.topic(x), self.rating(x)
+
+
+# Output -> its loss, and what it weighs.
+LOSSES = {"topic": {"kind": "cross_entropy", "weight": 0.7, "divisor": "elements"},
+          "rating": {"kind": "mean_square", "weight": 0.5, "divisor": "samples"}}
+
+
 def text(kind):
     """A model, and the modulus of each of its inputs."""
     masked = kind.endswith("-masked")
@@ -99,6 +150,11 @@ def text(kind):
                                          intermediate_size=64, max_position_embeddings=16, hidden_dropout_prob=0,
                                          attention_probs_dropout_prob=0, **small)
         model = (transformers.BertForSequenceClassification if masked else transformers.BertForMaskedLM)(config)
+    elif kind == "roberta":
+        config = transformers.RobertaConfig(num_hidden_layers=1, hidden_size=16, num_attention_heads=2,
+                                            intermediate_size=32, max_position_embeddings=18, pad_token_id=1,
+                                            hidden_dropout_prob=0, attention_probs_dropout_prob=0, **small)
+        model = transformers.RobertaForMaskedLM(config)
     elif kind == "distilbert":
         config = transformers.DistilBertConfig(n_layers=layers, dim=32, n_heads=4, hidden_dim=64, dropout=0,
                                                max_position_embeddings=16, attention_dropout=0,
@@ -128,10 +184,11 @@ def image(kind):
     return UNet()
 
 
-TEXT = ["gpt2", "bert", "llama", "gpt2-masked", "bert-masked", "llama-masked", "distilbert-masked"]
+TEXT = ["gpt2", "bert", "llama", "gpt2-masked", "bert-masked", "llama-masked", "distilbert-masked", "roberta"]
+OTHERS = ["recommender", "patterns", "tasks"]
 IMAGES = ["resnet", "vit", "swin", "densenet", "unet"]
 # The optimisation that dynamo's exports have folds batch norms into convolutions, and tables into biases.
-AS_IT_IS = ["resnet", "densenet", "unet", "swin"]
+AS_IT_IS = ["resnet", "densenet", "unet", "swin", "patterns"]
 BATCH, SEQ = 2, 12
 
 
@@ -154,10 +211,19 @@ def build(name):
     if name == "recommender":
         inputs = {"user": ids((BATCH,), 20), "item": ids((BATCH,), 30)}
         return Recommender(), inputs, {"user": 20, "item": 30}, {n: {0: "batch"} for n in inputs}, "binary_cross_entropy"
+    if name == "patterns":
+        return Patterns(), {"ids": ids((BATCH, SEQ), 64)}, {"ids": 64}, {"ids": {0: "batch", 1: "seq"}}, "cross_entropy"
+    if name == "tasks":
+        return Tasks(), {"item": ids((BATCH,), 30)}, {"item": 30}, {"item": {0: "batch"}}, LOSSES
     return image(name), {"images": real((BATCH, 3, 32, 32))}, {}, {"images": {0: "batch"}}, "cross_entropy"
 
 
 def loss_of(logits, kind):
+    if isinstance(kind, dict):
+        return sum(loss["weight"] * (one.shape[1] if loss["divisor"] == "samples" else 1) * loss_of(one, loss["kind"])
+                   for one, loss in zip(logits, kind.values()))
+    if kind == "mean_square":
+        return nn.functional.mse_loss(logits, real(logits.shape))
     if kind == "binary_cross_entropy":
         return nn.functional.binary_cross_entropy_with_logits(logits, ids(logits.shape, 2, 5, 1).to(logits.dtype))
     classes = logits.shape[1] if logits.dim() == 4 else logits.shape[-1]
@@ -195,19 +261,23 @@ def export(name, out):
             with torch.no_grad():
                 parameter.add_(0.02 * real(parameter.shape, i).to(parameter.dtype))
     names, values = list(inputs), tuple(as_fp32(v) for v in inputs.values())
+    outputs = list(kind) if isinstance(kind, dict) else ["logits"]
     script = out / f"{name}-script.onnx"
     torch.onnx.export(model.train(), values, str(script), dynamo=False, opset_version=17, input_names=names,
-                      output_names=["logits"], dynamic_axes=axes, do_constant_folding=False,
+                      output_names=outputs, dynamic_axes=axes, do_constant_folding=False,
                       training=torch.onnx.TrainingMode.TRAINING)
     dynamo = out / f"{name}-dynamo.onnx"
     shapes = tuple({d: torch.export.Dim(axis) for d, axis in axes[n].items()} for n in names)
     if isinstance(model, First):
         shapes = (shapes,)
     torch.onnx.export(model.train(), values, str(dynamo), dynamo=True, opset_version=18, input_names=names,
-                      output_names=["logits"], dynamic_shapes=shapes, external_data=False,
+                      output_names=outputs, dynamic_shapes=shapes, external_data=False,
                       optimize=name not in AS_IT_IS)
     without_traces(script)
     without_traces(dynamo)
+    for module in model.modules():  # the files do not say which row has no gradient
+        if isinstance(module, nn.Embedding):
+            module.padding_idx = None
     model = model.double()
     counter = FlopCounterMode(display=False)
     with counter, sdpa_kernel(SDPBackend.MATH):
@@ -219,7 +289,7 @@ def export(name, out):
     parameters = {id(p): p for p in model.parameters()}.values()
     golden = {
         "torch": torch.__version__, "torchvision": torchvision.__version__, "transformers": transformers.__version__,
-        "timm": timm.__version__, "batch": BATCH, "axes": {"seq": SEQ} if name in TEXT else {}, "moduli": moduli,
+        "timm": timm.__version__, "batch": BATCH, "axes": {"seq": SEQ} if "ids" in " ".join(inputs) else {}, "moduli": moduli,
         "loss_kind": kind, "loss": loss.item(), "parameters": sum(p.numel() for p in parameters),
         "flop": counter.get_total_flops() - angles,
         "gradients": sorted(float((p.grad ** 2).sum()) for p in parameters if p.grad is not None)}
@@ -229,7 +299,7 @@ def export(name, out):
 def main():
     out = pathlib.Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
-    for name in sys.argv[2:] or TEXT + IMAGES + ["recommender"]:
+    for name in sys.argv[2:] or TEXT + IMAGES + OTHERS:
         export(name, out)
 
 

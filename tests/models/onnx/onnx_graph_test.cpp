@@ -278,7 +278,7 @@ TEST_CASE("an output that no input reaches is no model") {
   OnnxFile file;
   file.input("x", {"N", std::int64_t{4}}).integers("two", {2, 2});
   file.node("ConstantOfShape", {"two"}, {"y"}).output("y");
-  CHECK(problems_of([&] { graph_of(file); }) == "m.onnx: its output depends on no data");
+  CHECK(problems_of([&] { graph_of(file); }) == "m.onnx: output 'y' depends on no data");
 }
 
 }  // namespace trainyard
