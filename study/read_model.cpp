@@ -279,6 +279,7 @@ void read_onnx_model(Section& section, const YamlNode& file, const StudyResolver
   Section::Rules rules = {
       {"onnx", [] {}},
       {"axes", [] {}},
+      {"loss", [&] { read_losses(section, study.model); }},
       {"family", [&] {
          const auto node = section.given("family");
          if (node && read_word(*node, "family", kFamilyWords) != static_cast<int>(Family::kOnnx))

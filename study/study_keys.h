@@ -24,6 +24,7 @@ const KeyTable& host_keys();
 const KeyTable& nvme_keys();
 const KeyTable& collectives_keys();
 
+const KeyTable& loss_keys();
 const KeyTable& link_keys();
 const KeyTable& curve_keys();
 const KeyTable& by_kind_keys();

@@ -13,6 +13,8 @@ namespace trainyard {
 // Each reads its part of the root map and records origins; keys that depend on another part stay
 // at 0 or empty until resolve_defaults().
 void read_model(Section& root, const StudyResolvers& resolvers);
+/// `loss` of the model's section, once its file is known.
+void read_losses(Section& model_section, ModelConfig& model);
 void read_cluster(Section& root, const StudyResolvers& resolvers);
 void read_parallel(Section& root);
 void read_sharding(Section& root);  // behind parallel: its axes are what specs name

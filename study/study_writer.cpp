@@ -33,6 +33,19 @@ void write_model(ResolvedText& out, const ModelConfig& model) {
     for (const auto& [name, size] : model.axes) out.integer(yaml_text(name), size);
     out.close();
   });
+  if (!model.losses.empty()) {
+    left_out.emplace_back("loss", [&] {
+      out.open("loss");
+      for (const auto& [output, loss] : model.losses) {
+        out.open(output);
+        out.text("kind", kImportedLossWords.begin()[static_cast<int>(loss.kind)]);
+        out.number("weight", loss.weight);
+        out.text("divisor", kLossDivisorWords.begin()[static_cast<int>(loss.divisor)]);
+        out.close();
+      }
+      out.close();
+    });
+  }
   for (const StudyKey& key : model_keys()) {
     if (!belongs_to(key, family) && key.name != "axes") left_out.emplace_back(key.name, [] {});
   }

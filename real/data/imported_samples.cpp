@@ -15,9 +15,9 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::int64_t kMostCells = 48;         // of a pattern
-constexpr std::int64_t kUnlabelledClasses = 8;  // where the loss has none
-constexpr std::uint32_t kTargets = 0;           // their patterns' number; inputs count from 1
+constexpr std::int64_t kMostCells = 48;            // of a pattern
+constexpr std::int64_t kUnlabelledClasses = 8;     // where the loss has none
+constexpr std::uint32_t kFirstTarget = 1U << 16U;  // numbers of further ones; inputs count from 1
 
 }  // namespace
 
@@ -43,12 +43,12 @@ std::string text_input(const Graph& graph) {
 ImportedSamples::ImportedSamples(const Study& study, const Graph& graph)
     : seed_(study.training.seed),
       learnable_(study.data.path != "synthetic"),
-      loss_(study.model.loss),
       text_(text_input(graph)) {
   read_inputs(study, graph);
   if (!text_.empty()) {
-    windows_ =
-        make_token_windows(study, input(text_).below, {.length = labels_ + 1, .stride = labels_});
+    windows_ = make_token_windows(
+        study, input(text_).below,
+        {.length = predicted_per_sample() + 1, .stride = predicted_per_sample()});
     return;
   }
   if (learnable_ && study.data.path != "generated")
@@ -60,12 +60,14 @@ ImportedSamples::ImportedSamples(const Study& study, const Graph& graph)
 }
 
 void ImportedSamples::read_inputs(const Study& study, const Graph& graph) {
-  const Op& loss = graph.ops[graph.tensors[graph.loss].producer];
-  classes_ = loss_ == ImportedLoss::kCrossEntropy ? graph.tensors[loss.inputs[0]].shape.back()
-                                                  : kUnlabelledClasses;
   for (const SampleInput& read : sample_inputs(graph)) {
     if (read.role == SampleInput::Role::kTarget) {
-      labels_ = read.elements();
+      const Op& loss = graph.ops[read.loss];
+      // The first has the patterns and draws that the only one has.
+      const auto more = static_cast<std::uint32_t>(targets_.size());
+      const std::uint32_t number = more == 0 ? 0 : kFirstTarget + more;
+      targets_.emplace(read.name, Target{{read, number}, loss.kind, double{loss.attrs.scale}});
+      if (loss.kind == OpKind::kCrossEntropy) classes_ = std::max(classes_, read.below);
       continue;
     }
     if (read.kind == SampleInput::Kind::kIds && read.below == 0)
@@ -75,10 +77,16 @@ void ImportedSamples::read_inputs(const Study& study, const Graph& graph) {
     const auto number = static_cast<std::uint32_t>(inputs_.size()) + 1;
     inputs_.emplace(read.name, Input{read, number});
   }
+  if (classes_ == 0) classes_ = kUnlabelledClasses;
+}
+
+std::int64_t ImportedSamples::predicted_per_sample() const {
+  std::int64_t all = 0;
+  for (const auto& [name, target] : targets_) all += target.elements();
+  return all;
 }
 
 void ImportedSamples::check_classes(const Study& study) const {
-  if (classes_ < 2) fail_at(study, "model.loss", "a cross entropy has at least 2 logits");
   bool told = false;
   for (const auto& [name, input] : inputs_) {
     if (input.kind == Input::Kind::kIds) told |= input.below >= classes_;
@@ -128,22 +136,26 @@ void ImportedSamples::fill_tokens(const Input& of, std::int64_t index,
   }
 }
 
-void ImportedSamples::fill_labels(std::int64_t index, std::span<std::int64_t> out) const {
+void ImportedSamples::fill_labels(const Target& target, std::int64_t index,
+                                  std::span<std::int64_t> out) const {
   if (windows_ != nullptr) {
     std::vector<std::int64_t> window(out.size() + 1);
     windows_->read(index, window);
     std::copy(window.begin() + 1, window.end(), out.begin());
     return;
   }
-  Draws draws(seed_, DrawPurpose::kLabels, index);
+  const std::int64_t classes = target.below;
+  Draws draws(seed_, DrawPurpose::kLabels,
+              target.number == 0 ? index : index * (std::int64_t{1} << 20) + target.number);
   for (std::int64_t& label : out) {
-    label = learnable_ ? noisy_label(shown(index), classes_, draws) : draws.below(classes_);
+    label = learnable_ ? noisy_label(shown(index) % classes, classes, draws) : draws.below(classes);
   }
 }
 
 void ImportedSamples::fill(std::string_view name, std::int64_t index,
                            std::span<std::int64_t> out) const {
-  if (name == "labels") return fill_labels(index, out);
+  if (const auto target = targets_.find(name); target != targets_.end())
+    return fill_labels(target->second, index, out);
   if (name == text_) return windows_->read(index, out);
   const Input& of = input(name);
   if (of.is_made()) return fill_made(of, out);
@@ -153,9 +165,10 @@ void ImportedSamples::fill(std::string_view name, std::int64_t index,
 
 void ImportedSamples::fill_numbers(std::string_view name, std::int64_t index,
                                    std::span<float> out) const {
-  const bool targets = name == "labels";
+  const auto target = targets_.find(name);
+  const bool targets = target != targets_.end();
   if (!targets && input(name).is_made()) return fill_made(input(name), out);
-  const std::uint32_t number = targets ? kTargets : input(name).number;
+  const std::uint32_t number = targets ? target->second.number : input(name).number;
   Draws draws(seed_, targets ? DrawPurpose::kLabels : DrawPurpose::kImages, index * 64 + number);
   const std::int64_t of_class = shown(index);
   const auto size = static_cast<std::int64_t>(out.size());
@@ -163,7 +176,7 @@ void ImportedSamples::fill_numbers(std::string_view name, std::int64_t index,
   Numbered<bool> pattern;
   for (std::int64_t cell = 0; cell < cells; ++cell)
     pattern.push_back(is_up(number, of_class, cell));
-  const bool binary = targets && loss_ == ImportedLoss::kBinaryCrossEntropy;
+  const bool binary = targets && target->second.kind == OpKind::kBce;
   auto element = out.begin();
   for (std::int64_t i = 0; i < size; ++i) {
     const bool up = pattern[i * cells / size];
@@ -177,15 +190,27 @@ void ImportedSamples::fill_numbers(std::string_view name, std::int64_t index,
   }
 }
 
-std::optional<double> ImportedSamples::best_loss() const {
-  if (windows_ != nullptr) return windows_->best_causal_loss(labels_);
-  switch (loss_) {
-    case ImportedLoss::kCrossEntropy:
-      return learnable_ ? least_noisy_loss(classes_) : std::log(static_cast<double>(classes_));
-    case ImportedLoss::kBinaryCrossEntropy: return learnable_ ? least_noisy_loss(2) : std::log(2.0);
-    case ImportedLoss::kMeanSquare: return learnable_ ? 1.0 / 12 : 1.0 / 3;
+/// What is left of each of its labels.
+double ImportedSamples::best_loss_of(const Target& target) const {
+  switch (target.kind) {
+    case OpKind::kCrossEntropy:
+      return learnable_ ? least_noisy_loss(target.below)
+                        : std::log(static_cast<double>(target.below));
+    case OpKind::kBce: return learnable_ ? least_noisy_loss(2) : std::log(2.0);
+    case OpKind::kMse: return learnable_ ? 1.0 / 12 : 1.0 / 3;
+    default: bug("a loss without a least value");
   }
-  bug("a loss without a least value");
+}
+
+std::optional<double> ImportedSamples::best_loss() const {
+  if (windows_ != nullptr) {
+    const Target& only = targets_.begin()->second;
+    const auto best = windows_->best_causal_loss(only.elements());
+    return best ? std::optional(only.weight * *best) : std::nullopt;
+  }
+  double all = 0;
+  for (const auto& [name, target] : targets_) all += target.weight * best_loss_of(target);
+  return all;
 }
 
 std::string ImportedSamples::description() const {

@@ -10,7 +10,17 @@ namespace trainyard {
 
 namespace {
 
-/// Rows of the smallest table that the tensor, or a view of it, is looked up in; 0: of none.
+/// Whether the op's results are elements of its operands, which an import may repeat by ones.
+bool carries(const Graph& graph, const Op& op) {
+  using enum OpKind;
+  const OpKind kind = op.kind;
+  return kind == kView || kind == kPieces || kind == kPermute || kind == kRoll || kind == kSplit ||
+         kind == kNarrow || kind == kConcat ||
+         (kind == kMul && graph.modules[op.module] == "repeated");
+}
+
+/// Rows of the smallest table that the tensor, or what carries its elements, is looked up in; 0: of
+/// none.
 std::int64_t rows_looked_up(const Graph& graph, TensorId input) {
   std::set<TensorId> same{input};
   std::int64_t rows = 0;
@@ -24,8 +34,8 @@ std::int64_t rows_looked_up(const Graph& graph, TensorId input) {
         if (table.role != TensorRole::kParameter) continue;
         rows = rows == 0 ? table.shape[0] : std::min(rows, table.shape[0]);
       }
-    } else if (is_integer(graph.tensors[op.outputs[0]].dtype)) {
-      same.insert(op.outputs[0]);
+    } else if (carries(graph, op)) {
+      same.insert(op.outputs.begin(), op.outputs.end());
     }
   }
   return rows;
@@ -47,8 +57,23 @@ SampleInput::Kind kind_of(const Tensor& tensor) {
 
 }  // namespace
 
+std::vector<OpId> losses_of(const Graph& graph) {
+  std::vector<OpId> losses, next{graph.tensors[graph.loss].producer};
+  while (!next.empty()) {
+    const OpId id = next.back();
+    next.pop_back();
+    const Op& op = graph.ops[id];
+    if (op.kind != OpKind::kAdd) {
+      losses.push_back(id);
+      continue;
+    }
+    for (const TensorId input : op.inputs) next.push_back(graph.tensors[input].producer);
+  }
+  return losses;
+}
+
 std::vector<SampleInput> sample_inputs(const Graph& graph) {
-  const Op& loss = graph.ops[graph.tensors[graph.loss].producer];
+  const std::vector<OpId> losses = losses_of(graph);
   std::vector<SampleInput> inputs;
   for (const TensorId id : graph.tensors.keys()) {
     const Tensor& tensor = graph.tensors[id];
@@ -59,7 +84,13 @@ std::vector<SampleInput> sample_inputs(const Graph& graph) {
     input.kind = kind_of(tensor);
     input.shape.assign(tensor.shape.begin() + 1, tensor.shape.end());
     input.whole = is_integer(tensor.dtype);
-    if (std::find(loss.inputs.begin(), loss.inputs.end(), id) != loss.inputs.end()) {
+    const auto loss_at = std::find_if(losses.begin(), losses.end(), [&](OpId one) {
+      const auto& read = graph.ops[one].inputs;
+      return std::find(read.begin(), read.end(), id) != read.end();
+    });
+    if (loss_at != losses.end()) {
+      const Op& loss = graph.ops[*loss_at];
+      input.loss = *loss_at;
       input.role = SampleInput::Role::kTarget;
       input.kind = input.whole ? SampleInput::Kind::kIds : SampleInput::Kind::kNumbers;
       input.shares = loss.kind == OpKind::kBce;

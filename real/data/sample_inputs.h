@@ -29,11 +29,15 @@ struct SampleInput {
   bool whole = false;       // of an integer type
   std::int64_t below = 0;   // of whole ones: they lie in [0, below); 0: nothing says so
   bool shares = false;      // targets of a binary cross entropy lie in [0, 1]
+  OpId loss;                // kTarget: that reads it
 
   std::int64_t elements() const { return num_elements(shape); }
   /// Whether their values follow from what they are called.
   bool is_made() const { return kind != Kind::kNumbers && kind != Kind::kIds; }
 };
+
+/// The losses that `graph` adds up.
+std::vector<OpId> losses_of(const Graph& graph);
 
 /// The inputs of `graph`, in its order, but for constants of the model.
 std::vector<SampleInput> sample_inputs(const Graph& graph);

@@ -84,7 +84,7 @@ void TensorSamples::read_files(const Graph& graph) {
   for (const TensorFiles::Shard& shard : files_.shards()) add_shard(shard, inputs);
   if (ends_.back() == 0) refuse(path_, "has no samples");
   for (Input& input : inputs) {
-    if (input.role == SampleInput::Role::kTarget) targets_ = input.elements();
+    if (input.role == SampleInput::Role::kTarget) targets_ += input.elements();
     inputs_.emplace(input.name, std::move(input));
   }
 }

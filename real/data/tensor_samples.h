@@ -64,7 +64,7 @@ class TensorSamples final : public Samples {
   TensorFiles files_;
   EpochOrder order_;
   std::vector<std::int64_t> ends_;  // samples of all shards up to and with each
-  std::int64_t targets_ = 1;        // of one sample
+  std::int64_t targets_ = 0;        // of one sample
   std::map<std::string, Input, std::less<>> inputs_;
   Numbered<double> pixels_;  // [channel, byte]: what a byte of an image is; one channel: of all
 };

@@ -82,10 +82,11 @@ void RankPlan::count_averaged(const Study& study) {
   for (const IssuedOp& issued : order_.ops) {
     const Segment& segment = program_.segments[issued.segment];
     const ProgramOp& op = segment.ops[issued.op];
-    if (!is_mean_loss(op.kind) || op.part != OpPart::kForward) continue;
+    const bool is_loss = is_mean_loss(op.kind) || op.kind == OpKind::kCrossEntropy;
+    if (!is_loss || op.part != OpPart::kForward) continue;
     // What is computed again for the backward is of elements that have been counted.
     if (members_of(segment)[member_of(program_, op)].phase != Phase::kForward) continue;
-    const Value& x = program_.values[op.reads[0].value];
+    const Value& x = program_.values[op.reads[1].value];  // labels, of which logits have a row each
     const TensorSpec spec = spec_of(program_, x);
     const std::int64_t alike = replicas_alike(spec, program_);
     auto elements = static_cast<double>(alike);
@@ -202,7 +203,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     case OpKind::kRope:
     case OpKind::kBlockAttention: plan_positions(plan); break;
     case OpKind::kBce:
-    case OpKind::kMse: plan.loss_divisor = averaged_[module]; break;
+    case OpKind::kMse: plan.loss_divisor = averaged_[module] / double{plan.attrs->scale}; break;
     case OpKind::kDropout: {
       // Dropout of an attention's probabilities or of its output: heads tell them apart.
       const std::string what = plan.attrs->heads > 0 ? "attention_dropout" : "dropout";
@@ -213,7 +214,9 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     }
     case OpKind::kCrossEntropy: {
       const bool next_sentence = module.starts_with("next_sentence");
-      plan.loss_divisor = next_sentence ? divisors.next_sentence : divisors.tokens;
+      const double labels = divisors.tokens > 0 ? divisors.tokens : averaged_[module];
+      plan.loss_divisor =
+          (next_sentence ? divisors.next_sentence : labels) / double{plan.attrs->scale};
       break;
     }
     case OpKind::kBatchNorm:

@@ -54,7 +54,8 @@ struct OpPlan {
 
 /// What the Program does not say about the run: the divisor of each loss.
 struct LossDivisors {
-  double tokens = 1;         // predicted tokens of the global batch, where StepState has no number
+  double tokens = 1;         // predicted tokens of the global batch, where StepState has no number;
+                             // 0: each loss has a divisor of its own, its labels
   double next_sentence = 1;  // sequences of the global batch
 };
 

@@ -15,6 +15,7 @@ namespace {
 
 LossDivisors divisors(const Study& study, const Samples& samples) {
   const auto batch = static_cast<double>(study.training.global_batch);
+  if (study.model.family == Family::kOnnx) return {0, batch};
   return {batch * static_cast<double>(samples.predicted_per_sample()), batch};
 }
 

@@ -50,6 +50,22 @@ bool belongs_to(const StudyKey& key, Family family) {
          std::any_of(std::begin(kFamiliesOfText), std::end(kFamiliesOfText), is_named);
 }
 
+const KeyTable& loss_keys() {
+  static const KeyTable keys = {
+      {"kind",
+       {WordForm{kImportedLossWords, {}, "loss"}},
+       "what is summed over an output's labels"},
+      {.name = "weight",
+       .forms = {number_above(0)},
+       .help = "of the loss in the sum of all",
+       .fallback = "1"},
+      {.name = "divisor",
+       .forms = {WordForm{kLossDivisorWords}},
+       .help = "what the sum over a step is divided by: its labels, or its samples",
+       .fallback = "elements"}};
+  return keys;
+}
+
 const KeyTable& model_keys() {
   static const KeyTable keys = {
       {"preset",
@@ -434,8 +450,10 @@ const KeyTable& model_keys() {
        .fallback = "none",
        .matters = "onnx"},
       {.name = "loss",
-       .forms = {WordForm{kImportedLossWords}},
-       .help = "of the file's first output",
+       .forms = {WordForm{kImportedLossWords},
+                 EntriesForm{"output", "^.+$", MapForm{loss_keys, "", {"kind"}}, "model_losses"}},
+       .help = "of the file's first output; or of several, by their names, which add up: {logits: "
+               "{kind: cross_entropy}, rating: {kind: mean_square, weight: 0.5, divisor: samples}}",
        .field = of_model<&M::loss>(),
        .matters = "onnx"},
       {.name = "weights",

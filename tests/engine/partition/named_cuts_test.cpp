@@ -168,10 +168,11 @@ TEST_CASE("floored stages have one layer more from the first on") {
 TEST_CASE("a model whose file names no layers is divided unevenly where asked") {
   // How many layers it has its graph says, behind the checks of the study.
   const std::string file = source_root() + "/tests/golden/onnx/recommender-dynamo.onnx";
-  const std::string study = "model: {onnx: " + file +
-                            "}\ncluster: {preset: local, ranks: 2}\nparallel: {pipeline: 2}\n"
-                            "training: {global_batch: 8, microbatch: 2, precision: fp32}\n"
-                            "partition: {method: uniform, uneven: true}\n";
+  const std::string study =
+      "model: {onnx: " + file +
+      ", loss: binary_cross_entropy}\ncluster: {preset: local, ranks: 2}\nparallel: {pipeline: 2}\n"
+      "training: {global_batch: 8, microbatch: 2, precision: fp32}\n"
+      "partition: {method: uniform, uneven: true}\n";
   CHECK(compiled_program(prepare_text(study)).mesh.num_ranks() == 2);
 }
 

@@ -146,6 +146,25 @@ TEST_CASE("integers that a model casts are ones, positions, or numbers that show
   CHECK(shown.size() == 3);
 }
 
+TEST_CASE("of several losses each has labels of the class, and the best loss is their sum") {
+  OnnxFile file = two_inputs();
+  file.weight("v", {3, 40}).node("Gemm", {"x", "v"}, {"z"}).set("transB", 1).output("z");
+  Study study = study_with(file, "generated");
+  study.model.losses["y"] = {ImportedLoss::kCrossEntropy, 0.5, LossDivisor::kElements};
+  study.model.losses["z"] = {ImportedLoss::kMeanSquare, 2, LossDivisor::kSamples};
+  const ImportedSamples samples = samples_of(study);
+  // 0.463713 of 5 classes, as above; 3 elements of a sample, each 1/12.
+  CHECK(*samples.best_loss() == Approx(0.5 * 0.463713 + 2 * 3 / 12.0).epsilon(1e-5));
+  int right = 0;
+  for (std::int64_t index = 0; index < 1000; ++index) {
+    const std::int64_t of_class = input(samples, "ids", index, 1)[0] % 5;
+    right += input(samples, "labels.y", index, 1)[0] == of_class ? 1 : 0;
+    for (const float target : numbers_of(samples, "labels.z", index, 3))
+      CHECK(std::abs(std::abs(target) - 1) <= 0.5F);
+  }
+  CHECK(right == Approx(900).margin(48));  // 5 deviations of 9.5
+}
+
 TEST_CASE("what a model cannot be trained on is said") {
   Study tokens = study_with(two_inputs(), "text.bin");
   tokens.data.kind = "tokens";

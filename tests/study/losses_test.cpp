@@ -1,0 +1,78 @@
+// The losses of an imported model: read, written as study.resolved.yaml and read again, refused at
+// their place.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "models/onnx/onnx_model.h"
+#include "study/study_writer.h"
+#include "tests/study/study_fixture.h"
+
+namespace trainyard {
+
+namespace {
+
+/// A file of two outputs, whatever its path.
+StudyResolvers with_outputs() {
+  StudyResolvers resolvers = fixture_resolvers();
+  resolvers.onnx_file = [](const std::string& path, const auto&) {
+    OnnxModel file;
+    file.file = path;
+    file.values = {"topic", "rating"};
+    file.outputs = {0, 1};
+    ModelConfig config;
+    config.family = Family::kOnnx;
+    config.onnx_file = path;
+    config.onnx = std::make_shared<const OnnxModel>(file);
+    config.seq_len = 1;
+    return config;
+  };
+  return resolvers;
+}
+
+Study with_loss(const std::string& loss) {
+  return read_study_text(
+      "model: {onnx: m.onnx, loss: " + loss + "}\ncluster: box\ntraining: {global_batch: 8}\n",
+      "study.yaml", {}, with_outputs());
+}
+
+std::string error_with(const std::string& loss) {
+  try {
+    with_loss(loss);
+    return "no error";
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an imported model has one loss, or one for each output that is named") {
+  const Study one = with_loss("mean_square");
+  CHECK(one.model.loss == ImportedLoss::kMeanSquare);
+  CHECK(one.model.losses.empty());
+
+  const std::string said =
+      "{topic: {kind: cross_entropy}, rating: {kind: mean_square, weight: 0.5, divisor: samples}}";
+  const Study two = with_loss(said);
+  REQUIRE(two.model.losses.size() == 2);
+  CHECK(two.model.losses.at("topic") == OutputLoss{});
+  CHECK(two.model.losses.at("rating") ==
+        OutputLoss{ImportedLoss::kMeanSquare, 0.5, LossDivisor::kSamples});
+  const Study again =
+      read_study_text(resolved_study_text(two), "study.resolved.yaml", {}, with_outputs());
+  CHECK(again.model.losses == two.model.losses);
+}
+
+TEST_CASE("a loss that cannot be is refused at its place") {
+  CHECK(error_with("{price: {kind: mean_square}}") ==
+        "study.yaml:1:37: model.loss.price: expected an output of the file: topic and rating");
+  CHECK(error_with("{topic: {weight: 2}}") ==
+        "study.yaml:1:37: model.loss.topic: missing required key 'kind'");
+  CHECK(error_with("{topic: {kind: mean_square, weight: 0}}") ==
+        "study.yaml:1:65: model.loss.topic.weight: expected more than 0, got 0");
+  CHECK(error_with("{topic: {kind: mean_square, divisor: labels}}") ==
+        "study.yaml:1:66: model.loss.topic.divisor: unknown divisor 'labels'; this version has "
+        "elements and samples");
+}
+
+}  // namespace trainyard
