@@ -190,7 +190,7 @@ class SplitChooser {
   }
 
   const SplitTrial* try_choice(const std::string& name, const Choice& choice) {
-    return try_sharding(name, problem_->planned(choice));
+    return problem_->can_run(choice) ? try_sharding(name, problem_->planned(choice)) : nullptr;
   }
 
   void make_problem() {

@@ -21,6 +21,13 @@ std::string MapProblem::uses_text(std::size_t op, std::size_t strategy) const {
   return text;
 }
 
+bool MapProblem::can_run(const Choice& choice) const {
+  return std::all_of(problem_.edges.begin(), problem_.edges.end(), [&](const StrategyEdge& edge) {
+    const std::size_t columns = problem_.nodes[edge.to].size();
+    return edge.cost[choice[edge.from] * columns + choice[edge.to]] < kImpossible;
+  });
+}
+
 StrategyProblem MapProblem::with_priced_moves(double price) const {
   StrategyProblem out = problem_;
   for (std::size_t e = 0; e < out.edges.size(); ++e) {

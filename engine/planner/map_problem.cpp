@@ -15,9 +15,6 @@ namespace trainyard {
 
 namespace {
 
-/// Beyond what any step takes: of what no executor has, or an op cannot read so.
-constexpr double kImpossible = 1e6;
-
 bool is_parameter(const Graph& graph, TensorId id) {
   return graph.tensors[id].role == TensorRole::kParameter;
 }

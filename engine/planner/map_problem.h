@@ -45,6 +45,11 @@ struct SplitOption {
 
 class MapProblem {
  public:
+  /// Beyond what any step takes: of what no executor has, or an op cannot read so.
+  static constexpr double kImpossible = 1e6;
+  /// Whether executors have all moves of a choice: the program may have none of which they do.
+  bool can_run(const Choice& choice) const;
+
   /// `whole`: the graph with its kernels selected, split over the late axes alone (plan_whole());
   /// `training`: the same on one device, in one stage. All of `tensor` are axes of whole's mesh.
   MapProblem(const PlannedGraph& whole, const TrainingGraph& training, const Axes& tensor,
