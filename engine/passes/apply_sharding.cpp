@@ -271,6 +271,12 @@ class ShardingApplier {
            "gathered");
       return x;
     }
+    const Path& steps = path(x, {read_spec(out_, x), want, whole_[x]});
+    if (!steps.empty() && steps.front().form.in_place) {  // it would lie in what outlives it
+      fail(parameter.name + " is used by ops whose gradients are summands and by ops whose " +
+           "gradients are whole, which no executor has");
+      return x;
+    }
     return moved(reader, x, want);
   }
 
