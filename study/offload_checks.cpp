@@ -91,14 +91,17 @@ void require_drives(const Study& study) {
 /// Nothing has to be known where the devices are CPUs, which update as always.
 void resolve_update_rate(Study& study) {
   HostMemory& host = study.cluster.host;
-  if (host.update_rate > 0 || study.cluster.of_cpus) return;
+  if (study.cluster.of_cpus) return;
   const std::int64_t cores = host.cores > 0 ? host.cores : kCpuAdamCores;
-  host.update_rate =
+  const double rate =
       std::round(kCpuAdamRate * static_cast<double>(cores) / static_cast<double>(kCpuAdamCores));
+  const bool given = host.update_rate > 0;
+  if (given && host.update_rate != rate) return;  // a resolved study writes the rule's number
+  host.update_rate = rate;
   const std::string rule =
       "CPU-Adam's 10 billion parameters in 2.57 s on 48 cores, on " + std::to_string(cores);
   host.update_provenance = {"derived", rule + " (Ren et al. 2021, arXiv:2101.06840, table 4)"};
-  study.origins["cluster.host.update_rate"] = default_origin(rule);
+  if (!given) study.origins["cluster.host.update_rate"] = default_origin(rule);
 }
 
 }  // namespace
