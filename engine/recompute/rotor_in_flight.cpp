@@ -39,9 +39,7 @@ struct RotorInFlight::First {
     for (std::int64_t used = 0; used <= std::min(share, room); ++used) {
       if (stage.chain.backward_extra[groups] <= room - used) at(groups, used) = 0;
     }
-    for (int s = groups - 1; s >= 0; --s) {
-      for (std::int64_t used = 0; used <= std::min(share, room); ++used) fill(s, used);
-    }
+    for (int s = groups - 1; s >= 0; --s) fill(s);
   }
 
   double& at(int s, std::int64_t used) { return times[s * (share + 1) + used]; }
@@ -69,11 +67,24 @@ struct RotorInFlight::First {
     return (k > s ? chain.input[k] : 0) + chain.input[k + 1] + chain.forward_extra[k];
   }
 
-  void fill(int s, std::int64_t used) {
-    double best = kept(s, used);
-    for (int j = s + 1; j <= groups && passing(s, j - 1) <= room - used; ++j)
-      best = std::min(best, dropped(s, j, used));
-    at(s, used) = best;
+  /// at(s, used) of all `used`: the least of kept() and of dropped() to every j that forwards
+  /// reach, memory innermost, which compilers make vectors of.
+  void fill(int s) {
+    const std::int64_t last = std::min(share, room);
+    double* const out = &at(s, 0);
+    for (std::int64_t used = 0; used <= last; ++used) out[used] = kept(s, used);
+    std::int64_t most = 0;  // that a forward in front of j takes
+    for (int j = s + 1; j <= groups; ++j) {
+      most = std::max(most, passing(s, j - 1));
+      const std::int64_t input = stage.chain.input[j];
+      const std::int64_t end = std::min({last, room - most, share - input});
+      if (end < 0) continue;
+      const double forwards = stage.table.forwards(s, j);
+      const double* const behind = &times[j * (share + 1) + input];
+      for (std::int64_t used = 0; used <= end; ++used)
+        out[used] =
+            std::min(out[used], forwards + behind[used] + stage.table.time(s, j - 1, room - used));
+    }
   }
 
   std::vector<ChainOp> sequence() const {
