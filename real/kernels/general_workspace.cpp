@@ -70,7 +70,10 @@ int64_t cumsum_dx(const OpSizes& s) {  // the other way round, and its sums
 /// type in which they are added up.
 int64_t gather(const OpSizes& s, bool back) {
   const OperandSize& index = s.reads[1];
-  return 3 * index.bytes() + (back ? cast(s, s.reads[0].elements()) : 0);
+  if (back) return 3 * index.bytes() + cast(s, s.reads[0].elements());
+  // Where rows are looked up by the index repeated, that and the rows apart.
+  const OperandSize& rows = s.writes[0];
+  return 3 * index.bytes() + rows.elements() * 8 + 2 * rows.bytes();
 }
 
 /// A comparison's truth values, before they are numbers; operands that are repeated.
@@ -163,8 +166,20 @@ std::int64_t convolution_workspace(const OpSizes& s, const OperandSize& x, const
                                    const OperandSize& y) {
   const int64_t windows = y.shape[0] * y.shape[2] * y.shape[3];
   const int64_t columns = windows * (w.elements() / w.shape[0]) * size_in_bytes(x.type);
-  const int64_t copies = x.bytes() + w.bytes() + y.bytes();
-  return columns + 3 * copies + s.threads * (w.elements() * 4 + 65536);
+  // Tensors of 16 bits have their channels in blocks of 16 in oneDNN.
+  const auto bytes = [&](const OperandSize& of, std::initializer_list<int> channels) {
+    int64_t size = size_in_bytes(of.type);
+    for (int dim = 0; dim < 4; ++dim) {
+      const bool blocked =
+          is_16_bit(x.type) && std::find(channels.begin(), channels.end(), dim) != channels.end();
+      size *= blocked ? (of.shape[dim] + 15) / 16 * 16 : of.shape[dim];
+    }
+    return size;
+  };
+  const int64_t weight = bytes(w, {0, 1});
+  const int64_t copies = bytes(x, {1}) + weight + bytes(y, {1});
+  const int64_t scratch = is_16_bit(x.type) ? 3 * 65536 : 65536;
+  return columns + 3 * copies + s.threads * (weight / size_in_bytes(w.type) * 4 + scratch);
 }
 
 std::optional<std::int64_t> general_workspace(OpKind kind, OpPart part, const OpSizes& s) {

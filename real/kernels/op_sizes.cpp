@@ -18,7 +18,12 @@ std::int64_t product_scratch(DType type, std::int64_t m, std::int64_t n, std::in
   const std::int64_t columns = cut ? std::min<std::int64_t>(padded(n, 64), 1024) : 64;
   const std::int64_t depth = transposed && cut ? 512 : std::min<std::int64_t>(padded(k, 64), 1024);
   const std::int64_t copy = transposed || cut ? 2 * rows * depth : 0;
-  return threads * (4 * rows * columns + copy + 2 * 64 * depth + 18 * 1024);
+  std::int64_t right = 2 * 64 * depth;
+  // A product of few rows takes all of k at once, and as many columns as half a MiB has room for.
+  if (!transposed && !cut && k > 1024)
+    right = std::min<std::int64_t>(2 * padded(n, 64) * padded(k, 64), 524288);
+  if (transposed && cut) right = 2 * std::min<std::int64_t>(padded(n, 64), 192) * depth;
+  return threads * (4 * rows * columns + copy + right + 18 * 1024);
 }
 
 }  // namespace trainyard

@@ -46,8 +46,8 @@ inline std::int64_t accumulation_bytes(DType type) { return type == DType::kFp64
 /// oneDNN's scratch of one GEMM [m, k] x [k, n] of a 16-bit type. Each thread has a block of at
 /// most 256 rows: its sums in fp32, 64 columns wide, the block of the right factor that goes with
 /// it and, where the left factor is transposed or k is cut, a copy of its rows. Where k is cut, the
-/// sums are up to 1024 columns wide. Fitted to 360 shapes on AVX-512 with AMX; other CPUs block
-/// otherwise.
+/// sums are up to 1024 columns wide. Fitted to 360 shapes on AVX-512 with AMX, and for k above 1024
+/// in few rows to nine on another such CPU; others block otherwise.
 std::int64_t product_scratch(DType type, std::int64_t m, std::int64_t n, std::int64_t k,
                              bool transposed, std::int64_t threads);
 
