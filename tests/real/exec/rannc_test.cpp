@@ -14,7 +14,9 @@ namespace {
 
 /// Two microbatches of `microbatch` samples on one rank; what RaNNC decides keeps to them.
 std::string one_rank(const std::string& model, int microbatch, const std::string& more = "") {
-  return "model: " + model + "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: " +
+  return "model: " + model +
+         "\ncluster: {preset: local, ranks: 1, device: cpu-avx512-bf16}\ntraining: "
+         "{global_batch: " +
          std::to_string(2 * microbatch) + ", microbatch: " + std::to_string(microbatch) +
          ", precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}" + more +
          "}\nschedule: gpipe\ndata: {path: generated}\n";
