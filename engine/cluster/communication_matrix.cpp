@@ -85,10 +85,18 @@ class DividedCluster {
   /// of two units to the other, of which the shortest way takes one.
   void add_torus() {
     const Fabric& fabric = cluster_.fabric;
-    std::int64_t nodes = cluster_.num_nodes;
+    std::int64_t nodes = 1;
+    for (const std::int64_t size : fabric.dimensions) nodes *= size;
     for (std::size_t d = fabric.dimensions.size(); d-- > 0;) {
       const std::int64_t size = fabric.dimensions[d];
+      const std::int64_t here = left_ / cluster_.devices_per_node;
+      const std::int64_t around = nodes;
       nodes /= size;
+      if (here > nodes && here < around) {
+        problem_ = std::to_string(here) + " nodes fill a part of the torus's rings of " +
+                   std::to_string(around) + ", whose links then join unlike numbers of them";
+        return;
+      }
       const BytesPerSecond neighbours = fabric.link * static_cast<double>(nodes);
       const BytesPerSecond nics = cluster_.inter.bandwidth * static_cast<double>(nodes);
       const std::string axis(1, "xyz"[d]);

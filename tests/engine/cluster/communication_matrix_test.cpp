@@ -46,6 +46,17 @@ TEST_CASE("the matrices of ATP's Fig. 7") {
   torus.fabric.dimensions = {4, 4};
   torus.fabric.link = 25 * kGB;
   CHECK(text(torus) == "slice of the torus along y 4: 100/200, node 4: 25/50");
+  // One row of it, and one node, are whole; half of a row, or two rows, are not.
+  torus.num_nodes = torus.num_devices = 4;
+  CHECK(text(torus) == "node 4: 25/50");
+  torus.num_nodes = torus.num_devices = 1;
+  CHECK(text(torus).empty());
+  for (const std::int64_t nodes : {2, 8}) {
+    torus.num_nodes = torus.num_devices = nodes;
+    CHECK(std::get<Infeasible>(communication_matrix(torus))
+              .reason.find("fill a part of the torus's rings") != std::string::npos);
+  }
+  torus.num_nodes = torus.num_devices = 16;
   const auto matrix = std::get<CommunicationMatrix>(communication_matrix(torus));
   CHECK(point_to_point(matrix[1]) == std::vector<std::vector<double>>{{0, 25 * kGB, 0, 25 * kGB},
                                                                       {25 * kGB, 0, 25 * kGB, 0},
