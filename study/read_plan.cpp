@@ -116,8 +116,11 @@ void read_measured(Section& section, Study& study) {
   if (!study.times_of_ops.emulated)
     file->fail("holds what times: emulate measured; write that, or leave this key out");
   const std::string said = file->as_text();
+  if (said.empty()) file->fail("expected the file that emulate saved");
   const std::string path = file->set_by().empty() ? path_from_study(study, said) : said;
   study.times_of_ops.file = std::filesystem::absolute(path).lexically_normal().string();
+  if (!std::filesystem::is_regular_file(study.times_of_ops.file))
+    file->fail(study.times_of_ops.file + ": no such file; emulate saves it in its DIR");
 }
 
 /// Keys that are of another method than the one that the study says.

@@ -114,6 +114,11 @@ TEST_CASE("what does not go with modules on devices is refused where it is said"
         at + "68: partition.assign.decoder.layers.1*: there are pipeline ranks 0 to 1, not 2");
   CHECK(fault(study_with("{method: smp, assign: {encoder: 1}, default: 3}", "{pipeline: 2}")) ==
         at + "57: partition.default: there are pipeline ranks 0 to 1, not 3");
+  CHECK(fault(study_with("{method: smp, times: emulate, measured: \"\"}", "{pipeline: 2}")) ==
+        at + "52: partition.measured: expected the file that emulate saved");
+  CHECK(fault(study_with("{method: smp, times: emulate, measured: /none/times.json}",
+                         "{pipeline: 2}")) ==
+        at + "52: partition.measured: /none/times.json: no such file; emulate saves it in its DIR");
   CHECK(fault(study_with("{method: smp, assign: {enc: 1}}", "{}")) ==
         at + "34: partition.assign: no module of the model matches 'enc'");
   CHECK(fault(study_with("{method: smp, memory_weight: 0.5, assign: {encoder: 1}}", "{}")) ==
