@@ -140,6 +140,10 @@ Quantity parse_quantity(std::string_view text, Dimension dimension) {
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   if (unit.empty()) {
     const std::string digits(text);
+    // So many are of the unit itself, as messages write it.
+    if (*number >= 1e6 && known.units.front().multiplier == 1 && known.units.front().divisor == 1)
+      return {
+          0, shown + " has no unit; write " + digits + " " + std::string(known.units.front().name)};
     return {0, shown + " has no unit; write " + digits + std::string(known.suggested[0]) + " or " +
                    digits + std::string(known.suggested[1])};
   }

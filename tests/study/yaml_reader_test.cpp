@@ -119,6 +119,8 @@ TEST_CASE("quantities carry units") {
 
   CHECK(failure([] { value("25").as_bytes(); }) ==
         "f.yaml:1:6: key: '25' has no unit; write 25MiB or 25MB");
+  CHECK(failure([] { value("768216272").as_bytes(); }) ==
+        "f.yaml:1:6: key: '768216272' has no unit; write 768216272 B");
   CHECK(failure([] { value("300").as_bandwidth(); }) ==
         "f.yaml:1:6: key: '300' has no unit; write 300 GB/s or 300 Gbit/s");
   CHECK(failure([] { value("5 GB").as_duration(); }) ==
