@@ -133,7 +133,7 @@ void read_nvme(Section& cluster_section, NvmeDrives& nvme) {
   section.finish();
   if (nvme.drives == 0) return;
   for (const auto& [key, rate] : {std::pair("read", nvme.read), std::pair("write", nvme.write)}) {
-    if (rate > 0) continue;
+    if (rate > 0 || section.given(key)) continue;
     section.node()->fail("what a drive reads and writes is not said; write " + std::string(key) +
                          ": 3 GB/s, of one drive");
   }

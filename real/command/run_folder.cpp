@@ -8,6 +8,7 @@
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/checkpoint_folder.h"
 #include "real/checkpoint/resume_point.h"
+#include "real/exec/left_drive_files.h"
 #include "system/output_folder.h"
 #include "system/terminal.h"
 
@@ -54,7 +55,9 @@ void say_what_is_passed_over(const ResumePoint& point) {
 RunFolder::RunFolder(const TrainOptions& options) : folder_(run_folder(options)), lock_(folder_) {}
 
 void RunFolder::remove_drafts() const {
-  if (lock_.held()) remove_drafts_in(folder_);
+  if (!lock_.held()) return;
+  remove_drafts_in(folder_);
+  remove_drive_files(drive_folder(folder_));
 }
 
 void RunFolder::prepare(const TrainingPlan& plan, const TrainOptions& options) {
@@ -82,6 +85,8 @@ void RunFolder::prepare(const TrainingPlan& plan, const TrainOptions& options) {
   if (options.overwrite) remove_checkpoints(checkpoint_folder(plan));
   write_plan(plan);
 }
+
+std::string drive_folder(const std::string& run) { return run + "/nvme"; }
 
 std::string kept_of(const TrainingPlan& plan) {
   const auto latest = latest_complete(checkpoint_folder(plan));

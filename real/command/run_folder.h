@@ -18,13 +18,16 @@ class RunFolder {
   /// is resumed has there stays until its checkpoint is loaded. Drafts of a run that died go.
   void prepare(const TrainingPlan& plan, const TrainOptions& options);
 
-  /// Drafts of ranks that were ended.
+  /// Drafts of ranks that were ended, and their state on drives.
   void remove_drafts() const;
 
  private:
   std::string folder_;
   FolderLock lock_;
 };
+
+/// Where ranks have state that a study puts on NVMe.
+std::string drive_folder(const std::string& run);
 
 /// What is left of a run that a signal ended before it could say so itself.
 std::string kept_of(const TrainingPlan& plan);

@@ -93,7 +93,7 @@ class TrainingRank {
     const std::unique_ptr<Transport> transport = make_transport(*device);
     if (tries_orders(study_)) settle_order(*samples, *device, *transport);
     RankTrainer trainer(plan_.program, plan_.prepared.model, study_, *samples, rank(), *device,
-                        *transport, plan_.out + "/nvme");
+                        *transport, drive_folder(plan_.out));
     if (options_.resume) {
       resume(trainer);
     } else if (!options_.weights.empty()) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "engine/base/error.h"
+#include "real/exec/left_drive_files.h"
 #include "real/kernels/kernel.h"
 
 namespace trainyard {
@@ -37,7 +38,7 @@ void make_file(const std::string& path, Bytes bytes) {
 
 DriveFiles::DriveFiles(const std::string& folder, std::int64_t rank)
     : in_run_(!folder.empty()),
-      folder_(in_run_ ? folder + "/rank-" + std::to_string(rank) : temporary_folder()) {
+      folder_(in_run_ ? folder + "/" + drive_folder_of(rank) : temporary_folder()) {
   std::error_code problem;
   std::filesystem::create_directories(folder_, problem);
   if (problem) fail(folder_, problem.message());

@@ -6,10 +6,12 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "engine/memory/memory.h"
+#include "real/exec/left_drive_files.h"
 #include "tests/real/exec/zero_layouts.h"
 #include "tests/real/parity.h"
 
@@ -211,6 +213,24 @@ TEST_CASE("what lies on drives is in files of its bytes, and gone with the run")
   CHECK(in_files == memory_peaks(ran.program, {})[0].nvme);
   CHECK(fs::is_empty(folder));
   fs::remove(folder);
+}
+
+TEST_CASE("what ranks left on drives goes, and nothing else") {
+  namespace fs = std::filesystem;
+  const fs::path folder =
+      fs::temp_directory_path() / ("trainyard-left-" + std::to_string(getpid()));
+  fs::create_directories(folder / "rank-0");
+  fs::create_directories(folder / "rank-11");
+  std::ofstream(folder / "rank-11/b0.master") << "state";
+  std::ofstream(folder / "notes.txt") << "a user's";
+  remove_drive_files(folder.string());
+  CHECK(!fs::exists(folder / "rank-0"));
+  CHECK(!fs::exists(folder / "rank-11"));
+  CHECK(fs::exists(folder / "notes.txt"));
+  fs::remove(folder / "notes.txt");
+  remove_drive_files(folder.string());
+  CHECK(!fs::exists(folder));
+  remove_drive_files(folder.string());  // there is none
 }
 
 }  // namespace trainyard
