@@ -6,6 +6,7 @@
 
 #include "engine/plan/plan_limits.h"
 #include "engine/program/parser_state.h"
+#include "engine/program/program_words.h"
 
 namespace trainyard {
 
@@ -70,6 +71,13 @@ std::string_view spec_at(LineScanner& line) {
   if (end == std::string_view::npos) line.fail_at(begin, "the spec has no end");
   line.move_to(begin + end + 1);
   return rest.substr(0, end + 1);
+}
+
+Space read_space(LineScanner& line, const std::string& mark) {
+  for (const Space space : {Space::kHost, Space::kNvme}) {
+    if (line.accept(mark + std::string(program_words::kSpaces[space]))) return space;
+  }
+  return Space::kDevice;
 }
 
 }  // namespace trainyard

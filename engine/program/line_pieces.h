@@ -30,4 +30,7 @@ std::string_view before_last(LineScanner& line, char mark, const std::string& pr
 /// The dims in brackets, and the states behind them, which begin with a capital; steps over them.
 std::string_view spec_at(LineScanner& line);
 
+/// The memory that the line goes on to name behind `mark`; the device's is not said.
+Space read_space(LineScanner& line, const std::string& mark);
+
 }  // namespace trainyard

@@ -233,8 +233,7 @@ class Parser {
     if (!state_.pools.add(name)) line.fail_at(at, "a second pool called " + quoted(name));
     pool.name = name;
     pool.slots = static_cast<int>(line.number(0, kMaxSlots, "its number of slots"));
-    if (line.accept(" host")) pool.space = Space::kHost;
-    if (line.accept(" nvme")) pool.space = Space::kNvme;
+    pool.space = read_space(line, " ");
     if (line.accept(" buffer:"))
       pool.buffer = line.number(1, kMaxBufferBytes, "the bytes of its buffer");
     state_.program.pools.push_back(std::move(pool));
@@ -285,9 +284,8 @@ class Parser {
       value.pool = read_known_name(line, "pool", "", state_.pools);
       if (!line.accept(" ")) return;
     }
-    const bool on_host = line.accept("host");
-    if (on_host || line.accept("nvme")) {
-      value.space = on_host ? Space::kHost : Space::kNvme;
+    value.space = read_space(line, "");
+    if (value.space != Space::kDevice) {
       if (!line.accept(" ")) return;
     } else if (!line.peek().starts_with("owner:")) {
       line.expect("host");

@@ -140,6 +140,8 @@ TEST_CASE("a text that is not of the form is refused at its line and column") {
       {"placement pp:2 tp:1\n", "", "p.txt:104:1: the text breaks off before its placement"},
       {"pool rf:2\n", "value v fp32[1] step buffer\npool rf:2\n",
        "p.txt:9:1: 'pool' cannot stand after 'value'"},
+      {"pool rf:2\n", "pool rf:2 host nvme\n",
+       "p.txt:8:15: pool: expected the line to end; found a space"},
       {"pool rf:2\n", "pond rf:2\n", "p.txt:8:1: no line starts with 'pond'"},
       {"value w1", "value w\x01", "p.txt:10:8: value: a control character in the name of a value"},
   };
