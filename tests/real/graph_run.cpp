@@ -14,13 +14,13 @@
 #include <variant>
 
 #include "engine/passes/compile.h"
-#include "engine/sharding/spec_boxes.h"
 #include "real/exec/counting_allocator.h"
 #include "real/exec/rank_executor.h"
 #include "real/exec/rank_plan.h"
 #include "real/exec/rank_values.h"
 #include "real/kernels/workspace.h"
 #include "real/parameters/rank_coordinates.h"
+#include "tests/real/gathered_tensors.h"
 #include "tests/real/meeting.h"
 #include "tests/real/test_device.h"
 #include "tests/real/torch_ops.h"
@@ -53,39 +53,6 @@ at::Tensor input_of(const std::string& name, std::int64_t sample, const Shape& s
   return condition ? all.ge(0).to(at::kDouble) : all;
 }
 
-template <typename Number>
-std::vector<double> elements_of(const at::Tensor& tensor) {
-  const auto* data = tensor.const_data_ptr<Number>();
-  return {data, data + tensor.numel()};
-}
-
-/// Makes no tensor, where an op's allocations may be counted, of what is contiguous.
-std::vector<double> vector_of(const at::Tensor& tensor) {
-  finish_test_device();
-  const at::Tensor all = tensor.detach().contiguous().cpu();
-  switch (all.scalar_type()) {
-    case at::kDouble: return elements_of<double>(all);
-    case at::kFloat: return elements_of<float>(all);
-    case at::kBFloat16: return elements_of<at::BFloat16>(all);
-    case at::kByte: return elements_of<std::uint8_t>(all);
-    case at::kLong: return elements_of<std::int64_t>(all);
-    default: return elements_of<double>(all.to(at::kDouble));
-  }
-}
-
-/// The ranges of the whole tensor that a rank holds, one dim after the other.
-struct HeldPart {
-  std::vector<IndexRanges> ranges;
-  std::vector<std::int64_t> whole;
-};
-
-HeldPart held_part(const Program& program, const Value& value, const Coordinate& at) {
-  const TensorSpec spec = spec_of(program, value);
-  const Extents extents = global_extents(spec, value.dims, program.mesh);
-  return {local_ranges(spec, extents, program.mesh, at).value(),
-          std::vector<std::int64_t>(extents.begin(), extents.end())};
-}
-
 std::vector<double> content_of(const ConstantContent& content, const Shape& shape, bool real) {
   std::vector<double> out(static_cast<std::size_t>(num_elements(shape)));
   if (real) {
@@ -97,68 +64,6 @@ std::vector<double> content_of(const ConstantContent& content, const Shape& shap
   return {integers.begin(), integers.end()};
 }
 
-at::Tensor part_of(at::Tensor whole, const HeldPart& part) {
-  for (std::size_t d = 0; d < part.whole.size(); ++d) {
-    const auto dim = static_cast<std::int64_t>(d);
-    std::vector<at::Tensor> pieces;
-    for (const IndexRange& range : part.ranges[d])
-      pieces.push_back(whole.narrow(dim, range.begin, range.size()));
-    whole = at::cat(pieces, dim);
-  }
-  return whole;
-}
-
-void put_part(at::Tensor whole, const at::Tensor& local, const HeldPart& part, std::size_t d) {
-  if (d == part.whole.size()) {
-    whole.copy_(local);
-    return;
-  }
-  const auto dim = static_cast<std::int64_t>(d);
-  std::int64_t at = 0;
-  for (const IndexRange& range : part.ranges[d]) {
-    put_part(whole.narrow(dim, range.begin, range.size()), local.narrow(dim, at, range.size()),
-             part, d + 1);
-    at += range.size();
-  }
-}
-
-/// Puts tensors together from what ranks have: pieces beside each other, summands added. Ranks that
-/// have the same are told apart, and compared at the end.
-class Gathering {
- public:
-  void add(const Program& program, const Value& value, const Coordinate& at,
-           const std::string& name, const at::Tensor& local) {
-    const TensorSpec spec = spec_of(program, value);
-    Coordinate copy = at;
-    for (AxisId axis = 0; axis < program.mesh.num_axes(); ++axis) {
-      if (has(spec.partial, axis) || dim_of(spec, axis)) copy[axis] = 0;
-    }
-    const HeldPart part = held_part(program, value, at);
-    at::Tensor& whole = copies_[name][copy];
-    if (!whole.defined()) whole = at::zeros(part.whole, at::kDouble);
-    at::Tensor own = at::zeros(part.whole, at::kDouble);
-    put_part(own, local, part, 0);
-    whole.add_(own);
-  }
-
-  std::map<std::string, std::vector<double>> finish() const {
-    std::map<std::string, std::vector<double>> out;
-    for (const auto& [name, copies] : copies_) {
-      const at::Tensor& first = copies.begin()->second;
-      for (const auto& [copy, whole] : copies) {
-        const double apart = (whole - first).abs().max().item<double>();
-        if (!(apart <= 1e-10 * std::max(1.0, first.abs().max().item<double>())))
-          throw std::runtime_error("ranks that hold " + name + " alike differ");
-      }
-      out[name] = vector_of(first);
-    }
-    return out;
-  }
-
- private:
-  std::map<std::string, std::map<Coordinate, at::Tensor>> copies_;
-};
-
 struct MadeResult {
   const Value* value;
   Microbatch mb;
@@ -167,7 +72,7 @@ struct MadeResult {
 
 struct Shared {
   std::mutex mutex;
-  Gathering results, gradients;
+  GatheredTensors results, gradients;
   GraphRun run;
 };
 
@@ -215,6 +120,45 @@ void set_weights(RankExecutor& executor, const GraphNumbers& numbers_of) {
   }
 }
 
+using ReducedGradients = std::vector<std::pair<ValueId, std::vector<double>>>;  // by bucket
+
+void gather_gradients(const RankPlan& plan, const ReducedGradients& reduced,
+                      GatheredTensors& gathered) {
+  const Program& program = plan.program();
+  for (const auto& [bucket, gradient] : reduced) {
+    for (const ValueId id : views_in(program, bucket)) {
+      const Value& view = program.values[id];
+      const std::vector<std::int64_t> shape = shape_of(view);
+      const at::Tensor local = at::from_blob(const_cast<double*>(gradient.data()) +  // NOLINT: read
+                                                 view.alias->offset,
+                                             shape, at::kDouble);
+      gathered.add(program, view, plan.at(), parameter_of(view), local);
+    }
+  }
+}
+
+void gather_results(const RankPlan& plan, const std::vector<MadeResult>& made,
+                    GatheredTensors& gathered) {
+  const Program& program = plan.program();
+  // What several stages slice, or one of them and a move, has one name: all but the first are told
+  // apart by their numbers.
+  std::map<std::string, const Value*> first_named;
+  for (const Value& value : program.values) first_named.try_emplace(value.name, &value);
+  const auto name_of = [&](const Value& value) {
+    const auto number = &value - &program.values[ValueId(0)];
+    std::string name = value.name;
+    if (first_named.at(value.name) != &value) name.append(1, '@').append(std::to_string(number));
+    return name;
+  };
+  for (const MadeResult& one : made) {
+    const Value& value = *one.value;
+    if (value.spec != kNoIndex && splits_some_parts(program.specs[value.spec])) continue;
+    const std::vector<std::int64_t> shape = shape_of(value);
+    gathered.add(program, value, plan.at(), name_of(value) + " " + std::to_string(one.mb),
+                 tensor_of(one.numbers, Shape(shape.begin(), shape.end())));
+  }
+}
+
 /// One rank's step, which adds what it has to `shared`.
 void run_rank(const Program& program, const Graph& graph, const Study& study, std::int64_t rank,
               Transport& transport, const GraphNumbers& numbers_of, Shared& shared) {
@@ -239,7 +183,7 @@ void run_rank(const Program& program, const Graph& graph, const Study& study, st
   set_weights(executor, numbers_of);
   // Put together behind the step: no tensor is made while an op's allocations are counted.
   std::vector<MadeResult> made;
-  std::vector<std::pair<ValueId, std::vector<double>>> reduced_gradients;  // by bucket
+  ReducedGradients reduced_gradients;
   executor.hooks().gradient = [&](const BucketState& bucket, const at::Tensor& reduced) {
     reduced_gradients.emplace_back(bucket.parameter, vector_of(reduced));
   };
@@ -268,33 +212,8 @@ void run_rank(const Program& program, const Graph& graph, const Study& study, st
   shared.run.peak_live = std::max(shared.run.peak_live, peak_live);
   if (step.loss) shared.run.loss = *step.loss;
   if (step.norm_sq) shared.run.norm_sq = *step.norm_sq;
-  for (const auto& [bucket, gradient] : reduced_gradients) {
-    for (const ValueId id : views_in(program, bucket)) {
-      const Value& view = program.values[id];
-      const std::vector<std::int64_t> shape = shape_of(view);
-      const at::Tensor local = at::from_blob(const_cast<double*>(gradient.data()) +  // NOLINT: read
-                                                 view.alias->offset,
-                                             shape, at::kDouble);
-      shared.gradients.add(program, view, plan.at(), parameter_of(view), local);
-    }
-  }
-  // What several stages slice, or one of them and a move, has one name: all but the first are told
-  // apart by their numbers.
-  std::map<std::string, const Value*> first_named;
-  for (const Value& value : program.values) first_named.try_emplace(value.name, &value);
-  const auto name_of = [&](const Value& value) {
-    const auto number = &value - &program.values[ValueId(0)];
-    std::string name = value.name;
-    if (first_named.at(value.name) != &value) name.append(1, '@').append(std::to_string(number));
-    return name;
-  };
-  for (const MadeResult& one : made) {
-    const Value& value = *one.value;
-    if (value.spec != kNoIndex && splits_some_parts(program.specs[value.spec])) continue;
-    const std::vector<std::int64_t> shape = shape_of(value);
-    shared.results.add(program, value, plan.at(), name_of(value) + " " + std::to_string(one.mb),
-                       tensor_of(one.numbers, Shape(shape.begin(), shape.end())));
-  }
+  gather_gradients(plan, reduced_gradients, shared.gradients);
+  gather_results(plan, made, shared.results);
 }
 
 }  // namespace
