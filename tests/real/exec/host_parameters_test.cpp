@@ -12,6 +12,7 @@
 
 #include "engine/memory/memory.h"
 #include "real/exec/left_drive_files.h"
+#include "tests/real/exec/watched_memory.h"
 #include "tests/real/exec/zero_layouts.h"
 #include "tests/real/parity.h"
 
@@ -171,19 +172,10 @@ TEST_CASE("a rank whose parameters lie elsewhere holds what its Program says, he
       parity_study("gpt", "precision: bf16, dropout: 0, clip_norm: 1, lr: {peak: 0.01}");
   for (const std::string& offload : {std::string("parameters"), kBoth, kDeep}) {
     CAPTURE(offload);
-    std::int64_t most = 0;
-    LoopbackOptions options;
-    options.steps = 2;
-    options.watch_memory = [&](const Call& call, std::int64_t allocated, std::int64_t live) {
-      CAPTURE(call.segment, call.mb[0]);
-      CHECK(allocated == live);
-      most = std::max(most, live);
-    };
-    const LoopbackRun ran = run_loopback(text, of(kOne, "stage: 3", offload), options);
+    const WatchedMemory watched = watch_memory(text, of(kOne, "stage: 3", offload));
     // On a CPU both memories are this process's; what lies on drives is in files.
-    const MemoryPeak peak = memory_peaks(ran.program, {})[0];
-    CHECK(most <= peak.total + peak.host);
-    CHECK((peak.nvme > 0) == (offload == kDeep));
+    CHECK(watched.most <= watched.peak.total + watched.peak.host);
+    CHECK((watched.peak.nvme > 0) == (offload == kDeep));
   }
 }
 

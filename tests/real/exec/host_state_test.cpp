@@ -1,11 +1,11 @@
 // An optimizer's state that lies on the host trains as one that lies on the device, in the same
 // bytes that the Program says, and goes on from checkpoints of either.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "engine/memory/memory.h"
+#include "tests/real/exec/watched_memory.h"
 #include "tests/real/exec/zero_layouts.h"
 #include "tests/real/parity.h"
 
@@ -161,24 +161,10 @@ TEST_CASE("checkpoints cross between state on the host and on the device") {
 TEST_CASE("a rank with its state on the host holds what its Program says, here and there") {
   const std::string text =
       parity_study("gpt", "precision: bf16, dropout: 0, clip_norm: 1, lr: {peak: 0.01}");
-  struct Watched {
-    std::vector<std::int64_t> live;  // after each call
-    MemoryPeak peak;
-  };
   const auto watched = [&](const std::string& keys) {
-    Watched out;
-    LoopbackOptions options;
-    options.steps = 2;
-    options.watch_memory = [&](const Call& call, std::int64_t allocated, std::int64_t live) {
-      CAPTURE(call.segment, call.mb[0]);
-      CHECK(allocated == live);
-      out.live.push_back(live);
-    };
-    const LoopbackRun ran = run_loopback(text, {"parallel.zero={" + keys + "}", kBuckets}, options);
-    out.peak = memory_peaks(ran.program, {})[0];
-    return out;
+    return watch_memory(text, {"parallel.zero={" + keys + "}", kBuckets});
   };
-  const Watched here = watched("stage: 1"), away = watched("stage: 1, offload: optimizer");
+  const WatchedMemory here = watched("stage: 1"), away = watched("stage: 1, offload: optimizer");
   CHECK(here.peak.host == 0);
   CHECK(away.peak.optimizer_state == 0);
   CHECK(here.peak.total - away.peak.total == here.peak.optimizer_state);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/real/exec/watched_memory.h"
 #include "tests/real/loopback_run.h"
 
 namespace trainyard {
@@ -35,20 +36,9 @@ TEST_CASE("memory in use is that of the Program's live values") {
             "model: " + model +
             "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 6, microbatch: 2, " +
             training + "}\nrecompute: " + recompute + "\ndata: {path: synthetic}\n";
-        std::int64_t most = 0;
-        std::size_t calls = 0;
-        LoopbackOptions options;
-        options.steps = 2;
-        options.watch_memory = [&](const Call& call, std::int64_t allocated, std::int64_t live) {
-          CAPTURE(call.segment, call.mb[0]);
-          CHECK(allocated == live);
-          most = std::max(most, live);
-          ++calls;
-        };
-        const LoopbackRun run = run_loopback(study, {}, options);
-        CHECK(calls == 2 * run.program.body[0].calls.size());
-        const auto peaks = memory_peaks(run.program, {});
-        CHECK(most <= peaks[0].total);
+        const WatchedMemory watched = watch_memory(study, {});
+        CHECK(watched.live.size() == 2 * watched.run.program.body[0].calls.size());
+        CHECK(watched.most <= watched.peak.total);
       }
     }
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/memory/memory.h"
+#include "tests/real/exec/watched_memory.h"
 #include "tests/real/layouts.h"
 #include "tests/real/loopback_run.h"
 
@@ -84,20 +85,11 @@ TEST_CASE("a run that offloads is the same to the bit under every schedule") {
 }
 
 TEST_CASE("a rank that offloads holds what its Program says is alive, here and on the host") {
-  LoopbackOptions options;
-  options.steps = 2;
-  std::int64_t most = 0;
-  options.watch_memory = [&](const Call& call, std::int64_t allocated, std::int64_t live) {
-    CAPTURE(call.segment, call.mb[0]);
-    CHECK(allocated == live);
-    most = std::max(most, live);
-  };
-  const LoopbackRun run = run_loopback(
-      study("gpt"), {"schedule=gpipe", "recompute=full", "offload={activations: true, horizon: 1}"},
-      options);
-  const MemoryPeak peak = memory_peaks(run.program, {})[0];
-  CHECK(peak.host > 0);
-  CHECK(most <= peak.total + peak.host);
+  const WatchedMemory watched =
+      watch_memory(study("gpt"),
+                   {"schedule=gpipe", "recompute=full", "offload={activations: true, horizon: 1}"});
+  CHECK(watched.peak.host > 0);
+  CHECK(watched.most <= watched.peak.total + watched.peak.host);
 }
 
 }  // namespace trainyard

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/memory/memory.h"
+#include "tests/real/exec/watched_memory.h"
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
@@ -172,20 +173,10 @@ TEST_CASE("a rank that splits its backward and turns in a V holds what its Progr
   // One rank with both stages of a V, so that no transfer is in the way.
   for (const std::string recompute : {"none", "full", "{method: group, strategy: group_2}"}) {
     const std::string text = study("gpt", "precision: fp32");
-    std::int64_t most = 0;
-    LoopbackOptions options;
-    options.steps = 2;
-    options.watch_memory = [&](const Call& call, std::int64_t allocated, std::int64_t live) {
-      CAPTURE(call.segment, call.mb[0]);
-      CHECK(allocated == live);
-      most = std::max(most, live);
-    };
-    const LoopbackRun run =
-        run_loopback(text, {"schedule=zb-v", "recompute=" + recompute}, options);
-    const auto peaks = memory_peaks(run.program, {});
-    CHECK(most <= peaks[0].total);
+    const WatchedMemory watched = watch_memory(text, {"schedule=zb-v", "recompute=" + recompute});
+    CHECK(watched.most <= watched.peak.total);
     // The peak is inside a call, between calls the most is near.
-    CHECK(most > peaks[0].total / 2);
+    CHECK(watched.most > watched.peak.total / 2);
   }
 }
 
