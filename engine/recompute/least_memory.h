@@ -1,9 +1,7 @@
 // The least memory in which a chain can be trained, and a sequence that takes no more.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "engine/recompute/chain.h"
@@ -11,24 +9,11 @@
 namespace trainyard {
 
 /// Memory beside a^s that groups s to t need, whatever the time. Group L is the loss. `Size` as of
-/// the chain, which has to outlive it. O(L^3) time, O(L^2) memory.
+/// the chain, which has to outlive it: double or std::int64_t. O(L^3) time, O(L^2) memory.
 template <typename Size>
 class LeastMemory {
  public:
-  explicit LeastMemory(const ChainOf<Size>& chain)
-      : chain_(chain),
-        stages_(chain.num_groups() + 1),
-        least_(std::int64_t{stages_} * stages_),
-        dropping_(least_.size()),
-        keeping_all_(least_.size()) {
-    for (int s = stages_ - 1; s >= 0; --s) {
-      for (int t = s; t < stages_; ++t) {
-        dropping_[at(s, t)] = forward_alone(s, t);
-        keeping_all_[at(s, t)] = s == t ? alone(s) : keeping(s, t, keeping_all_);
-        least_[at(s, t)] = s == t ? alone(s) : std::min(keeping(s, t), checkpointing(s, t));
-      }
-    }
-  }
+  explicit LeastMemory(const ChainOf<Size>& chain);
 
   Size operator()(int s, int t) const { return least_[at(s, t)]; }
   /// Where s is kept.
@@ -39,25 +24,7 @@ class LeastMemory {
   Size total() const { return least_[at(0, stages_ - 1)] + chain_.input[0]; }
 
   /// A sequence that needs no more. It keeps where that takes no more memory than recomputing.
-  void append_sequence(int s, int t, std::vector<ChainOp>& out) const {
-    using Kind = ChainOp::Kind;
-    if (s + 1 == stages_) {
-      out.push_back({Kind::kLoss, s});
-    } else if (s == t || keeping(s, t) <= least_[at(s, t)]) {
-      out.push_back({Kind::kForwardSaving, s});
-      if (s < t) append_sequence(s + 1, t, out);
-      out.push_back({Kind::kBackward, s});
-    } else {
-      int best = s + 1;
-      for (int j = s + 2; j <= t; ++j) {
-        if (checkpointing_at(s, j, t) < checkpointing_at(s, best, t)) best = j;
-      }
-      out.push_back({Kind::kForwardFromCheckpoint, s});
-      for (int k = s + 1; k < best; ++k) out.push_back({Kind::kForward, k});
-      append_sequence(best, t, out);
-      append_sequence(s, best - 1, out);
-    }
-  }
+  void append_sequence(int s, int t, std::vector<ChainOp>& out) const;
 
  private:
   std::int64_t at(int s, int t) const { return std::int64_t{s} * stages_ + t; }
@@ -65,44 +32,18 @@ class LeastMemory {
   Size gradient(int t) const { return t + 1 < stages_ ? chain_.input[t + 1] : 0; }
   Size saved(int s) const { return s + 1 < stages_ ? chain_.saved[s] : 0; }
   Size forward_extra(int s) const { return s + 1 < stages_ ? chain_.forward_extra[s] : 0; }
-
-  /// Forward and backward of s, one behind the other.
-  Size alone(int s) const {
-    return gradient(s) + saved(s) + std::max(forward_extra(s), chain_.backward_extra[s]);
-  }
-
-  /// Fe s beside t's gradient, B s beside its own, and what is between them.
-  Size keeping(int s, int t, const std::vector<Size>& between) const {
-    return saved(s) + std::max({gradient(t) + forward_extra(s),
-                                gradient(s) + chain_.backward_extra[s], between[at(s + 1, t)]});
-  }
-
-  /// Forwards of s to t - 1, beside t's gradient, that keep nothing.
-  Size forward_alone(int s, int t) const {
-    if (s == t) return 0;
-    // From (s, t - 1), but with t's gradient: both are gradients plus what runs.
-    Size most = s + 1 == t ? chain_.input[s + 1] + forward_extra(s)
-                           : dropping_[at(s, t - 1)] - gradient(t - 1);
-    if (s + 1 < t) {
-      const int last = t - 1;
-      most = std::max(most, chain_.input[last] + chain_.input[last + 1] + forward_extra(last));
-    }
-    return gradient(t) + most;
-  }
-
-  Size checkpointing_at(int s, int j, int t) const {
-    return std::max(chain_.input[j] + least_[at(j, t)], least_[at(s, j - 1)]);
-  }
-
-  Size checkpointing(int s, int t) const {
-    Size least = std::numeric_limits<Size>::max();
-    for (int j = s + 1; j <= t; ++j) least = std::min(least, checkpointing_at(s, j, t));
-    return std::max(least, dropping_[at(s, t)]);
-  }
+  Size alone(int s) const;
+  Size keeping(int s, int t, const std::vector<Size>& between) const;
+  Size forward_alone(int s, int t) const;
+  Size checkpointing_at(int s, int j, int t) const;
+  Size checkpointing(int s, int t) const;
 
   const ChainOf<Size>& chain_;
   int stages_;
   std::vector<Size> least_, dropping_, keeping_all_;
 };
+
+extern template class LeastMemory<double>;
+extern template class LeastMemory<std::int64_t>;
 
 }  // namespace trainyard
