@@ -1,9 +1,9 @@
 #include "engine/exec/work_table.h"
 
-#include <algorithm>
 #include <tuple>
 #include <utility>
 
+#include "engine/base/sort_unique.h"
 #include "engine/exec/op_work.h"
 #include "engine/program/attended_pairs.h"
 #include "engine/program/rank_places.h"
@@ -80,8 +80,7 @@ class WorkRows {
       const Axes own = pairs_.axes(*op);
       axes.insert(axes.end(), own.begin(), own.end());
     }
-    std::sort(axes.begin(), axes.end());
-    axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
+    sort_unique(axes);
     const std::int64_t num_ranks = program_.mesh.num_ranks();
     for (std::int64_t rank = 0; rank < num_ranks; ++rank) {
       const Coordinate at = coordinate_of(program_, rank);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "engine/base/sort_unique.h"
+
 namespace trainyard {
 
 AtomGraph::AtomGraph(const TaskGraph& graph, const std::vector<TaskAtom>& atoms,
@@ -18,9 +20,7 @@ AtomGraph::AtomGraph(const TaskGraph& graph, const std::vector<TaskAtom>& atoms,
     if (value.producer == kOutside || atom_of[value.producer] == kOutside) continue;
     Value between{atom_of[value.producer], value.bytes, {}};
     for (const std::size_t reader : value.readers) between.readers.push_back(atom_of[reader]);
-    std::ranges::sort(between.readers);
-    const auto repeated = std::ranges::unique(between.readers);
-    between.readers.erase(repeated.begin(), repeated.end());
+    sort_unique(between.readers);
     if (between.readers.empty()) continue;
     values_at_[between.producer].push_back(values_.size());
     for (const std::size_t reader : between.readers) {
@@ -68,9 +68,7 @@ TaskBlock AtomGraph::block_of(const std::vector<std::size_t>& atoms) const {
     out.tasks.push_back(atoms_[atom].task);
     out.tasks.insert(out.tasks.end(), atoms_[atom].constants.begin(), atoms_[atom].constants.end());
   }
-  std::ranges::sort(out.tasks);
-  const auto repeated = std::ranges::unique(out.tasks);
-  out.tasks.erase(repeated.begin(), repeated.end());
+  sort_unique(out.tasks);
   for (const std::size_t task : out.tasks) out.cost += graph_.tasks[task];
   return out;
 }

@@ -2,6 +2,7 @@
 #include <numeric>
 #include <utility>
 
+#include "engine/base/sort_unique.h"
 #include "engine/partition/atom_groups.h"
 
 namespace trainyard {
@@ -27,9 +28,7 @@ class Contraction {
       }
     }
     for (std::size_t from = 0; from < num_groups; ++from) {
-      std::ranges::sort(after_[from]);
-      const auto repeated = std::ranges::unique(after_[from]);
-      after_[from].erase(repeated.begin(), repeated.end());
+      sort_unique(after_[from]);
       for (const std::size_t to : after_[from]) before_[to].push_back(from);
     }
     std::iota(first_.begin(), first_.end(), 0);

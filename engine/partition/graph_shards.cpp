@@ -4,6 +4,8 @@
 #include <cmath>
 #include <optional>
 
+#include "engine/base/sort_unique.h"
+
 namespace trainyard {
 
 namespace {
@@ -46,9 +48,7 @@ class FarthestSearch {
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       if (!nodes[n].embedding) parameters += nodes[n].parameters;
       std::vector<std::size_t> reads = nodes[n].reads;
-      std::ranges::sort(reads);
-      const auto repeated = std::ranges::unique(reads);
-      reads.erase(repeated.begin(), repeated.end());
+      sort_unique(reads);
       for (const std::size_t read : reads) ++users_[read];
     }
     most_ = std::floor(parameters / static_cast<double>(bound));

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "engine/base/sort_unique.h"
 #include "engine/partition/atom_groups.h"
 
 namespace trainyard {
@@ -126,9 +127,7 @@ class Boundaries {
         for (const std::size_t reader : value.readers) add(reader);
       }
     }
-    std::ranges::sort(out);
-    const auto repeated = std::ranges::unique(out);
-    out.erase(repeated.begin(), repeated.end());
+    sort_unique(out);
     return out;
   }
 

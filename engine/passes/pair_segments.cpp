@@ -1,8 +1,9 @@
 #include "engine/passes/pair_segments.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
+
+#include "engine/base/sort_unique.h"
 
 namespace trainyard {
 
@@ -101,8 +102,7 @@ std::vector<StagePair> stage_pairs(const PipelineSchedule& schedule,
           {actions[i].stage, actions[i + 1].stage, size(actions[i]), size(actions[i + 1])});
     }
   }
-  std::sort(pairs.begin(), pairs.end());
-  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+  sort_unique(pairs);
   return pairs;
 }
 

@@ -1,10 +1,10 @@
 #include "engine/passes/step_segments.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "engine/base/sort_unique.h"
 #include "engine/passes/bucket_updates.h"
 #include "engine/passes/divided_state.h"
 #include "engine/passes/plan_mesh.h"
@@ -151,8 +151,7 @@ class StepBuilder {
     }
     for (const auto& [parts, pair] : draft_.pairs) adding.push_back(pair);
     for (const auto& [calls, ahead] : draft_.gathers_ahead) adding.push_back(ahead);
-    std::sort(adding.begin(), adding.end());
-    adding.erase(std::unique(adding.begin(), adding.end()), adding.end());
+    sort_unique(adding);
     for (const SegmentId id : adding) {
       if (id == kNoIndex) continue;
       const auto& ops = program().segments[id].ops;

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <functional>
 
+#include "engine/base/sort_unique.h"
+
 namespace trainyard {
 
 Numbered<double> stage_aware_shares(int num_stages, double first, bool shifted_critical_path) {
@@ -48,8 +50,7 @@ Numbered<double> first_share_steps(const Numbered<int>& layers, bool shifted_cri
     for (int k = 1; k <= all; ++k)
       steps.push_back(std::min(1.0, static_cast<double>(k) / all * behind / (stages - 1)));
   }
-  std::sort(steps.begin(), steps.end());
-  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  sort_unique(steps);
   return steps;
 }
 

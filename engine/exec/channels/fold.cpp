@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "engine/base/error.h"
+#include "engine/base/sort_unique.h"
 #include "engine/exec/channels/concrete_channels.h"
 #include "engine/program/rank_places.h"
 
@@ -255,8 +256,7 @@ class Folder {
     for (const ChannelId k : meeting.keys()) {
       if (out.channels[k].lane != l) continue;
       auto& list = meeting[k];
-      std::sort(list.begin(), list.end());
-      list.erase(std::unique(list.begin(), list.end()), list.end());
+      sort_unique(list);
       out.channels[k].num_classes =
           group || lanes_.lanes[l].is_copy() ? static_cast<std::int32_t>(list.size()) : 2;
     }
