@@ -36,7 +36,7 @@ DeviceMesh sharding_names(const ParallelConfig& parallel) {
   }
   Axes tensor;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    tensor.push_back(static_cast<AxisId>(mesh.num_axes()));
+    tensor.push_back(mesh.num_axes());
     add("tp" + std::to_string(i), sizes[i], false);
   }
   mesh.names.emplace_back("tp", tensor);

@@ -37,7 +37,7 @@ DeviceMesh mesh_of(const ParallelConfig& parallel) {
       mesh.axes.push_back({name, size, stages});
   };
   add("pp", parallel.pipeline, true);
-  const auto data = static_cast<AxisId>(mesh.num_axes());
+  const auto data = mesh.num_axes();
   const int neighbours = parallel.resharded_replicas();
   std::vector<int> data_sizes = {parallel.zero.replicate,
                                  parallel.data / parallel.zero.replicate / neighbours, neighbours};
@@ -63,7 +63,7 @@ DeviceMesh mesh_of(const ParallelConfig& parallel) {
   Axes tensor;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == 1) continue;
-    tensor.push_back(static_cast<AxisId>(mesh.num_axes()));
+    tensor.push_back(mesh.num_axes());
     add(("tp" + std::to_string(i)).c_str(), sizes[i], false);
   }
   if (!tensor.empty()) mesh.names.emplace_back("tp", tensor);

@@ -91,9 +91,9 @@ std::int64_t DeviceMesh::num_ranks() const {
 }
 
 std::optional<std::string> mesh_problem(const DeviceMesh& mesh) {
-  if (mesh.num_axes() > kMostAxes) {
+  if (std::ssize(mesh.axes) > kMostAxes) {
     return "a mesh has at most " + std::to_string(kMostAxes) + " axes, not " +
-           std::to_string(mesh.num_axes());
+           std::to_string(mesh.axes.size());
   }
   std::set<std::string> seen;
   std::int64_t ranks = 1;

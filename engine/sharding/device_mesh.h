@@ -47,7 +47,7 @@ struct DeviceMesh {
   Numbered<MeshAxis> axes;                          // the last one's ranks lie closest
   std::vector<std::pair<std::string, Axes>> names;  // "tp" -> tp0 tp1
 
-  int num_axes() const { return static_cast<int>(axes.size()); }
+  AxisId num_axes() const { return static_cast<AxisId>(axes.size()); }
   Keys<AxisId> axis_ids() const { return {AxisId{0}, static_cast<AxisId>(axes.size())}; }
   std::int32_t size(AxisId axis) const { return axes[axis].size; }
   std::int32_t size(AxisId axis, std::int32_t pipeline_rank) const {
