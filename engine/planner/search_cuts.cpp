@@ -59,7 +59,8 @@ class Search {
   }
 
   void improve() {
-    std::int64_t step = std::max<std::int64_t>(1, std::ssize(pieces_) / (2 * search_.num_stages));
+    std::int64_t step =
+        std::max<std::int64_t>(1, std::ssize(pieces_) / (std::int64_t{2} * search_.num_stages));
     while (step > 0 && !spent()) {
       if (!improve_by(step)) step /= 2;
     }
