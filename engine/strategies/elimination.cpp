@@ -183,8 +183,7 @@ void Elimination::make_messages(std::size_t most_entries) {
                      [](const Factor& a, const Factor& b) { return a.step > b.step; });
     std::vector<Message> parts(1);
     for (Factor& factor : at[node]) {
-      bool placed = false;
-      for (std::size_t p = 0; !placed; ++p) {
+      for (std::size_t p = 0;; ++p) {
         if (p == parts.size()) parts.emplace_back();
         std::vector<std::size_t> scope;
         std::set_union(parts[p].scope.begin(), parts[p].scope.end(), factor.scope.begin(),
@@ -194,7 +193,7 @@ void Elimination::make_messages(std::size_t most_entries) {
         if (entries > static_cast<double>(most_entries) && !parts[p].factors.empty()) continue;
         parts[p].scope = std::move(scope);
         parts[p].factors.push_back(std::move(factor));
-        placed = true;
+        break;
       }
     }
     exact_ = exact_ && parts.size() == 1;
