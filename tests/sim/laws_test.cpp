@@ -49,8 +49,8 @@ TEST_CASE("a NIC shared by four groups carries no more than it can, and says tha
   REQUIRE(outcome.simulation);
   const LinkLoad& nic = outcome.simulation->summary.links.front();
   CHECK(nic.name == "node 0 infiniband 0 out");
-  // 25 GB/s, of which messages reach 0.87; four tensor groups of 8 GPUs want it at once.
-  CHECK(nic.busy_fraction < 0.87);
+  // 25 GB/s, of which messages reach 0.95; four tensor groups of 8 GPUs want it at once.
+  CHECK(nic.busy_fraction < 0.95);
   CHECK(nic.shared > 0.5 * outcome.simulation->summary.iteration_time);
 }
 
