@@ -50,6 +50,7 @@ struct ValidateOptions {
   bool overwrite = false;
   int jobs = 0;  // processes; 0: one per core
   bool json = false;
+  bool sensitivity = false;  // of the fitted numbers too
 };
 int run_validate(const ValidateOptions& options);
 int run_validate_run(const ValidateOptions& options);

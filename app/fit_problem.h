@@ -27,6 +27,15 @@ struct FitRow {
   std::optional<double> time, memory;  // measured: seconds, GiB
 };
 
+FitRow fit_row(std::size_t at, const CaseFacts& facts, const Prediction& prediction);
+
+/// Those of the logarithms of the values.
+std::vector<Bounds> bounds_of(const std::vector<FreeParameter>& parameters);
+
+/// The range of a parameter is what is believed without any run: 95 % of a normal distribution of
+/// its logarithm. A parameter that the runs say little about stays near its middle.
+std::vector<Prior> priors_of(const std::vector<Bounds>& bounds);
+
 /// Predicts cases under changed profiles, in several processes.
 class Predictor {
  public:

@@ -27,20 +27,6 @@ constexpr double kNoEffect =
 constexpr int kRefitSteps = 8;  // without a family
 constexpr double kLeastGain = 1e-5;
 
-/// Standard deviation of ln(predicted / measured) where everything is known: equal runs at equal
-/// sites differ by up to 15 %, by 3.7 % in the median (calibrate/published/README.md).
-constexpr double kNoise = 0.07;
-
-/// The range of a parameter is what is believed without any run: 95 % of a normal distribution of
-/// its logarithm. A parameter that the runs say little about stays near its middle.
-std::vector<Prior> priors_of(const std::vector<Bounds>& bounds) {
-  std::vector<Prior> priors;
-  for (const Bounds& range : bounds) {
-    priors.push_back({(range.low + range.high) / 2, kNoise / ((range.high - range.low) / 4)});
-  }
-  return priors;
-}
-
 /// Statistics of residuals of one kind for which `take` holds.
 template <typename Take>
 ErrorStats stats_of(const FitProblem& problem, const std::vector<double>& residuals, bool memory,
@@ -115,11 +101,7 @@ std::vector<FitRow> scored_rows(const Predictor& predictor, ProfileFit& fit) {
     } else if (!facts.suspect.empty()) {
       ++fit.suspect;
     } else {
-      SoftwareProfile named;
-      named.name = first[i].framework;
-      named.version = first[i].framework_version;
-      rows.push_back({i, profile_key(named), facts.family, facts.id, facts.iteration_time,
-                      facts.peak_memory_gib});
+      rows.push_back(fit_row(i, facts, first[i]));
     }
   }
   if (rows.empty())
@@ -211,14 +193,6 @@ std::vector<double> take_values(const FitResult& result,
     values.push_back(one.value);
   }
   return values;
-}
-
-std::vector<Bounds> bounds_of(const std::vector<FreeParameter>& parameters) {
-  std::vector<Bounds> bounds;
-  for (const FreeParameter& parameter : parameters) {
-    bounds.push_back({std::log(parameter.range.low), std::log(parameter.range.high)});
-  }
-  return bounds;
 }
 
 /// All rows but those of the family that is left out.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "app/commands.h"
+#include "app/number_sensitivity.h"
 #include "app/published_runs.h"
 #include "app/select_cases.h"
 #include "calibrate/validate/validated_runs.h"
@@ -41,7 +42,7 @@ Prediction prediction_of(const PointAnswer& answer, const CaseFacts& facts) {
 }  // namespace
 
 Validation validate_cases(const std::string& path, const PredictOptions& options, int jobs,
-                          const std::vector<std::string>& selections) {
+                          const std::vector<std::string>& selections, bool sensitivity) {
   check_options(options);
   const std::vector<PublishedCase> cases = select_cases(read_cases(path), selections);
   std::vector<std::string> warnings;
@@ -63,15 +64,20 @@ Validation validate_cases(const std::string& path, const PredictOptions& options
     if (one.prediction.skipped.empty())
       one.resembles = find_resemblance(one.prediction.features, published, one.facts.id);
   }
-  return validate(path, std::move(outcomes));
+  std::optional<Sensitivity> of_numbers;
+  if (sensitivity) of_numbers = number_sensitivity(cases, outcomes, options, jobs);
+  Validation validation = validate(path, std::move(outcomes));
+  validation.sensitivity = std::move(of_numbers);
+  return validation;
 }
 
 int run_validate(const ValidateOptions& options) {
   std::optional<OutputFolder> folder;
   if (!options.out.empty())
     folder.emplace(options.out, WrittenBy{"validate", options.cases}, options.overwrite);
-  const Validation validation = validate_cases(options.cases, {options.sets, options.fidelity},
-                                               options.jobs, options.selections);
+  const Validation validation =
+      validate_cases(options.cases, {options.sets, options.fidelity}, options.jobs,
+                     options.selections, options.sensitivity);
   std::string json = validation_json(validation);
   if (folder) {
     json = folder->marked_json(json);

@@ -81,6 +81,8 @@ int checked_validate(const ValidateOptions& options) {
       throw ConfigError("CASES and --run: a list of published runs, or a run of ours, not both");
     if (!options.selections.empty())
       throw ConfigError("--select: chooses among cases; --run has none");
+    if (options.sensitivity)
+      throw ConfigError("--sensitivity: of the numbers that cases were fitted to; --run has none");
     return run_validate_run(options);
   }
   if (options.cases.empty())

@@ -52,6 +52,10 @@ void add_validate_options(CLI::App& command, ValidateOptions& options) {
                  "path=value,value: only cases that say one of these; repeatable");
   command.add_option("--fidelity", options.fidelity,
                      "analytic, fluid or step; default: analytic for cases, a run's own for --run");
+  command.add_flag(
+      "--sensitivity", options.sensitivity,
+      "of cases: which rows hold each fitted number, and what it would be without each "
+      "family of them");
   add_jobs(command, options.jobs);
   add_answer_options(command, options,
                      "folder for report.html, summary.json and, of cases, cases.csv");

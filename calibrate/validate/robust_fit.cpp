@@ -14,11 +14,6 @@ struct Normal {
   std::vector<double> right;  // -J^T W r
 };
 
-double weight(double residual, double threshold) {
-  const double size = std::abs(residual);
-  return size <= threshold ? 1 : threshold / size;
-}
-
 double prior_loss(const std::vector<double>& parameters, const std::vector<Prior>& priors) {
   double loss = 0;
   for (std::size_t p = 0; p < priors.size(); ++p) {
@@ -94,7 +89,7 @@ std::vector<double> bounded_step(const Normal& normal, double damping,
 std::vector<double> weights_of(const std::vector<double>& residuals, double threshold) {
   std::vector<double> weights;
   weights.reserve(residuals.size());
-  for (const double residual : residuals) weights.push_back(weight(residual, threshold));
+  for (const double residual : residuals) weights.push_back(huber_weight(residual, threshold));
   return weights;
 }
 
@@ -161,6 +156,11 @@ double one_step(FitResult& fit, double& damping, const std::vector<bool>& free,
 
 }  // namespace
 
+double huber_weight(double residual, double threshold) {
+  const double size = std::abs(residual);
+  return size <= threshold ? 1 : threshold / size;
+}
+
 double huber_loss(const std::vector<double>& residuals, double threshold) {
   double loss = 0;
   for (const double residual : residuals) {
@@ -205,6 +205,15 @@ FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bound
   }
   if (fit.jacobian.empty() || !exact) fit.jacobian = jacobian(fit.parameters, fit.residuals);
   return fit;
+}
+
+std::vector<double> newton_step(const std::vector<double>& at, const std::vector<Bounds>& bounds,
+                                const std::vector<double>& residuals, const Matrix& jacobian,
+                                const FitOptions& options) {
+  if (jacobian.empty()) return at;
+  Normal normal = normal_equations(jacobian, residuals, weights_of(residuals, options.threshold));
+  add_priors(normal, at, options.priors);
+  return bounded_step(normal, 0, at, std::vector<bool>(at.size(), true), bounds);
 }
 
 }  // namespace trainyard

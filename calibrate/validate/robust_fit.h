@@ -18,6 +18,9 @@ struct Bounds {
 /// beyond.
 double huber_loss(const std::vector<double>& residuals, double threshold);
 
+/// min(1, threshold / |residual|): what a residual counts.
+double huber_weight(double residual, double threshold);
+
 /// What is known of a parameter before the fit: (parameter - center) * weight is one more residual,
 /// never an outlier; a parameter that no residual depends on stays where it was all the same. For a
 /// belief of standard deviation d, among residuals of standard deviation r, weight = r / d.
@@ -60,5 +63,11 @@ using Jacobian =
 FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bounds,
                      const Residuals& residuals, const Jacobian& jacobian,
                      const FitOptions& options = {});
+
+/// Where one step without damping leads from `at`, whose residuals and Jacobian these are: the fit,
+/// were it linear. A parameter that no residual depends on stays.
+std::vector<double> newton_step(const std::vector<double>& at, const std::vector<Bounds>& bounds,
+                                const std::vector<double>& residuals, const Matrix& jacobian,
+                                const FitOptions& options);
 
 }  // namespace trainyard

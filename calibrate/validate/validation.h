@@ -14,6 +14,7 @@
 #include "calibrate/validate/error_stats.h"
 #include "calibrate/validate/prediction.h"
 #include "calibrate/validate/rank_correlation.h"
+#include "calibrate/validate/sensitivity.h"
 
 namespace trainyard {
 
@@ -71,10 +72,11 @@ struct Validation {
   std::vector<ErrorRow> rows;         // of each outcome its time, then its memory
   ErrorSummary time;
   ErrorSummary memory;
-  std::vector<FamilyOrder> order;  // families with at least kLeastFamily scored times
-  std::optional<double> mean_tau;  // of those with a pair that counts
-  ErrorRegression regression;      // of the scored times
-  std::vector<Skipped> skipped;    // by reason, the most frequent first
+  std::vector<FamilyOrder> order;               // families with at least kLeastFamily scored times
+  std::optional<double> mean_tau;               // of those with a pair that counts
+  ErrorRegression regression;                   // of the scored times
+  std::vector<Skipped> skipped;                 // by reason, the most frequent first
+  std::optional<Sensitivity> sensitivity = {};  // of the fitted numbers, where it was asked for
 };
 
 inline constexpr std::size_t kLeastFamily = 5;    // rows, for a tau

@@ -111,6 +111,34 @@ Json regression_json(const ErrorRegression& regression) {
   return {{"explained", regression.explained}, {"ingredients", effects}};
 }
 
+Json number_json(const NumberSensitivity& one, const std::vector<SensitiveRow>& all) {
+  Json families = Json::array();
+  for (const auto& family : one.families) {
+    families.push_back({{"family", family.family},
+                        {"rows", family.rows},
+                        {"share", family.share},
+                        {"without", family.held_alone ? Json() : Json(family.without)}});
+  }
+  Json rows = Json::array();
+  for (const auto& held : one.held) {
+    const SensitiveRow& row = all[held.row];
+    rows.push_back({{"id", row.id},
+                    {"kind", row.memory ? "memory" : "time"},
+                    {"derivative", row.derivatives[one.index]},
+                    {"share", held.share}});
+  }
+  return {{"name", one.number.name},   {"profiles", one.number.profiles},
+          {"value", one.number.value}, {"refitted", one.refitted},
+          {"families", families},      {"rows", rows}};
+}
+
+Json sensitivity_json(const Sensitivity& sensitivity) {
+  Json numbers = Json::array();
+  for (const NumberSensitivity& one : sensitivity.numbers)
+    numbers.push_back(number_json(one, sensitivity.rows));
+  return numbers;
+}
+
 }  // namespace
 
 Json validation_data(const Validation& validation) {
@@ -121,6 +149,7 @@ Json validation_data(const Validation& validation) {
   out["summary"]["memory"] = summary_of(validation.memory);
   out["summary"]["order"] = order_json(validation);
   out["summary"]["error_by_ingredient"] = regression_json(validation.regression);
+  if (validation.sensitivity) out["sensitivity"] = sensitivity_json(*validation.sensitivity);
   out["cases"] = Json::array();
   for (const ErrorRow& row : validation.rows) {
     out["cases"].push_back(row_json(row, validation.outcomes[row.outcome]));

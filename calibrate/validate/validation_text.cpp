@@ -175,6 +175,7 @@ std::string validation_text(const Validation& validation) {
     text += table("memory, by source", validation.memory.by_source);
   }
   text += worst_rows(validation) + order_text(validation) + regression_text(validation.regression);
+  if (validation.sensitivity) text += sensitivity_text(*validation.sensitivity);
   text += skipped_text(validation) + warnings_text(validation);
   text.pop_back();
   return text;

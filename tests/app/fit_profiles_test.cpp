@@ -145,6 +145,36 @@ TEST_CASE("measurements made with known values give them back, in one process an
   CHECK(fit_json(fit_profiles(path, options)) == fit_json(fit));
 }
 
+TEST_CASE("validate says what the numbers of profiles rest on, whatever the processes") {
+  const MadeRoot root;
+  const std::string path = root / "cases.yaml";
+  root.write_profile(2, 1.25, 3);
+  write_text(path, cases_text(nullptr));
+  const Validation made = validate_cases(path, {}, 2);
+  CHECK_FALSE(made.sensitivity);
+  write_text(path, cases_text(&made));
+
+  // Products at 1.1 times what they were made with: one step goes most of the way back.
+  root.write_profile(2, 1.375, 3);
+  const Validation off = validate_cases(path, {}, 2, {}, true);
+  REQUIRE(off.sensitivity);
+  REQUIRE(off.sensitivity->numbers.size() == 3);
+  const NumberSensitivity& product = off.sensitivity->numbers[0];
+  CHECK(product.number.name == "made.product_factor");
+  CHECK(product.held.size() == 6);  // step times; no memory depends on it
+  CHECK(product.refitted == Approx(1.25).epsilon(0.02));
+  REQUIRE(product.families.size() == 2);
+  CHECK(product.families[0].share + product.families[1].share == Approx(1));
+  // Three rows alone hold it less against what is believed before, the middle of its range.
+  for (const auto& family : product.families) CHECK(family.without == Approx(1.25).epsilon(0.03));
+  // The context is in the page's memory alone.
+  const NumberSensitivity& context = off.sensitivity->numbers[2];
+  REQUIRE(context.families.size() == 1);
+  CHECK(context.families[0].family == "page");
+  CHECK(context.families[0].held_alone);
+  CHECK(validation_json(validate_cases(path, {}, 1, {}, true)) == validation_json(off));
+}
+
 TEST_CASE("a family that is left out is predicted only") {
   const MadeRoot root;
   const std::string path = root / "cases.yaml";
