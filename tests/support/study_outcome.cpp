@@ -33,6 +33,12 @@ const char* to_string(Outcome::Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+bool is_run_by_the_thousand(const Study& study) {
+  const std::int64_t actions = 2 * std::int64_t{study.parallel.pipeline} *
+                               study.parallel.virtual_stages * study.num_microbatches();
+  return study.model.layers + study.model.decoder_layers <= kMostLayers && actions <= kMostActions;
+}
+
 Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets,
                   const RunOptions& options, const std::string& name,
                   const std::function<void(Study&)>& change) {
@@ -43,9 +49,7 @@ Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets,
     Study study = read_study_node(YamlNode::parse(yaml, name), sets, resolvers);
     if (change) change(study);
     outcome.study = study;
-    const std::int64_t actions = 2 * std::int64_t{study.parallel.pipeline} *
-                                 study.parallel.virtual_stages * study.num_microbatches();
-    if (study.model.layers + study.model.decoder_layers > kMostLayers || actions > kMostActions) {
+    if (!is_run_by_the_thousand(study)) {
       outcome.kind = Outcome::Kind::kInfeasible;
       outcome.reason = kTooLarge;
       return outcome;

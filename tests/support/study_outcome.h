@@ -30,6 +30,7 @@ const char* to_string(Outcome::Kind kind);
 inline constexpr std::int64_t kMostLayers = 500;
 inline constexpr std::int64_t kMostActions = 20'000;
 inline constexpr const char* kTooLarge = "larger than is run by the thousand";
+bool is_run_by_the_thousand(const Study& study);
 Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets = {},
                   const RunOptions& options = {}, const std::string& name = "study.yaml",
                   const std::function<void(Study&)>& change = {});
