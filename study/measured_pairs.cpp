@@ -33,9 +33,7 @@ PairCost read_pair(const YamlNode& node) {
 using Places = std::map<std::string, std::size_t>;
 
 std::size_t device_called(const Places& places, const std::string& text, const YamlNode& where) {
-  const std::size_t first = text.find_first_not_of(' '), last = text.find_last_not_of(' ');
-  const auto found =
-      first == std::string::npos ? places.end() : places.find(text.substr(first, last - first + 1));
+  const auto found = places.find(text);
   if (found == places.end()) where.fail(quoted(text) + " is none of the devices");
   return found->second;
 }

@@ -104,6 +104,22 @@ void resolve_update_rate(Study& study) {
   if (!given) study.origins["cluster.host.update_rate"] = default_origin(rule);
 }
 
+/// What replaces a preset's number that nothing asks for.
+void warn_of_unused_host(Study& study) {
+  // What a study says of a cluster of its own describes it.
+  if (!is_said(study, "cluster.preset")) return;
+  const ZeroConfig& zero = study.parallel.zero;
+  const auto warn = [&](bool used, const std::string& key, const std::string& why) {
+    const std::string path = "cluster.host." + key;
+    if (!used && is_said(study, path)) study.warnings.push_back(path + " is not used: " + why);
+  };
+  warn(study.offload.activations || zero.offloads_state() || zero.offloads_parameters(), "capacity",
+       "nothing is offloaded");
+  const bool updates = zero.offloads_state() && !study.cluster.of_cpus;
+  for (const char* const key : {"cores", "update_rate"})
+    warn(updates, key, "no host updates parameters for its devices");
+}
+
 }  // namespace
 
 /// What is copied to the host is what recomputation keeps.
@@ -135,6 +151,7 @@ void check_host_link(const Study& study, const StudyResolvers& resolvers) {
 
 void resolve_host_state(Study& study, const StudyResolvers& resolvers) {
   settle_words(study);
+  warn_of_unused_host(study);
   const ZeroConfig& zero = study.parallel.zero;
   if (!zero.offloads_state() && !zero.offloads_parameters()) return;
   const char* const key =

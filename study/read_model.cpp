@@ -261,6 +261,7 @@ void check_family_numbers(StudyDraft& draft, const YamlNode& node) {
 /// A model of an ONNX file, and what the study says of it.
 void read_onnx_model(Section& section, const YamlNode& file, const StudyResolvers& resolvers) {
   Study& study = section.study();
+  if (file.as_string().empty()) file.fail("expected the file of a model, got nothing");
   std::map<std::string, std::int64_t> axes;
   section.read_given("axes", [&](const YamlNode& node) {
     for (const std::string& axis : node.keys()) {

@@ -75,6 +75,9 @@ void read_documents(Section& data) {
     documents.lengths = {lengths.as_integer(1)};
   }
   section.integer("seed", documents.seed);
+  if (!documents.drawn() && section.contains("seed"))
+    data.study().warnings.push_back(section.key_path("seed") +
+                                    " is not used: lengths are given, and none is drawn");
   section.finish();
 }
 
@@ -121,6 +124,7 @@ std::string path_from_study(const Study& study, const std::string& path) {
 
 std::string absolute_path(const Study& study, const YamlNode& node) {
   const std::string said = node.as_text();
+  if (said.empty()) node.fail("expected the path of a file, got nothing");
   const std::filesystem::path path = node.set_by().empty() ? path_from_study(study, said) : said;
   std::error_code error_code;
   std::string absolute = std::filesystem::absolute(path, error_code).lexically_normal().string();

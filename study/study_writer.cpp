@@ -344,7 +344,7 @@ void write_documents(ResolvedText& out, const DocumentConfig& documents) {
       text += (text.empty() ? "[" : ", ") + std::to_string(length);
     out.line("lengths", text + "]");
   }
-  out.integer("seed", documents.seed);
+  if (documents.drawn()) out.integer("seed", documents.seed);
   out.close();
 }
 

@@ -6,6 +6,7 @@
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/unknown_field_set.h>
 #include <onnx/onnx_pb.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
@@ -312,6 +313,10 @@ std::shared_ptr<const OnnxModel> parse_onnx(const std::string& bytes, const std:
 }
 
 std::shared_ptr<const OnnxModel> read_onnx(const std::string& file) {
+  struct stat status {};
+  if (stat(file.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
+    throw ConfigError(SourcePos{file}, "",
+                      "is a folder, where a file of an ONNX model is expected");
   std::ifstream stream(file, std::ios::binary | std::ios::ate);
   if (!stream) throw ConfigError(SourcePos{file}, "", "cannot be read");
   const std::streamoff size = stream.tellg();

@@ -34,6 +34,14 @@ TEST_CASE("documents are a length, a list, or drawn, and read back as they were"
   }
 }
 
+TEST_CASE("a seed of lengths that are given warns") {
+  CHECK(read(packed("{lengths: [20, 7], seed: 9}")).warnings ==
+        std::vector<std::string>{
+            "data.documents.seed is not used: lengths are given, and none is drawn"});
+  CHECK(read(packed("{lengths: {mean: 20}, seed: 9}")).warnings.empty());
+  CHECK(read(resolved_study_text(read(packed("{lengths: [20, 7]}")))).warnings.empty());
+}
+
 TEST_CASE("documents that samples cannot be packed of are refused at their key") {
   const std::string at = "study.yaml:4:19: data.documents: ";
   CHECK(error("{seed: 1}") == at + "missing required key 'lengths'");

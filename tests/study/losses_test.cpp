@@ -73,6 +73,19 @@ TEST_CASE("a loss that cannot be is refused at its place") {
   CHECK(error_with("{topic: {kind: mean_square, divisor: labels}}") ==
         "study.yaml:1:66: model.loss.topic.divisor: unknown divisor 'labels'; this version has "
         "elements and samples");
+  CHECK(error_with("{topic: {kind: mean_square}, topic: {kind: cross_entropy}}") ==
+        "study.yaml:1:58: model.loss.topic: appears twice in this map");
+}
+
+TEST_CASE("a model without the file's name is refused at it") {
+  try {
+    read_study_text("model: {onnx: ''}\ncluster: box\ntraining: {global_batch: 8}\n", "study.yaml",
+                    {}, with_outputs());
+    FAIL("it was read");
+  } catch (const ConfigError& error) {
+    CHECK(std::string(error.what()) ==
+          "study.yaml:1:15: model.onnx: expected the file of a model, got nothing");
+  }
 }
 
 }  // namespace trainyard

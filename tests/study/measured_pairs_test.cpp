@@ -65,6 +65,8 @@ TEST_CASE("what is wrong with a file of pairs is said at its place") {
         "2:16: pairs.0,2: '2' is none of the devices");
   CHECK(said("devices: 2\npairs: {\"0,1\": [1, 1], \"1,0\": [1, 2]}\n") ==
         "2:31: pairs.1,0: this pair has been said before");
+  CHECK(said("devices: 2\npairs: {\" 0 , 1 \": [1, 1]}\n") ==
+        "2:20: pairs. 0 , 1 : ' 0 ' is none of the devices");
   CHECK(said("devices: 2\npairs: {\"0,1\": [-1, 1]}\n") ==
         "2:17: pairs.0,1[0]: expected at least 0, got -1");
   CHECK(said("devices: 2\npairs: {\"0,1\": [1, 0]}\n") ==
@@ -78,6 +80,8 @@ TEST_CASE("what is wrong with a file of pairs is said at its place") {
   CHECK_THAT(error_of(study(folder / "none.yaml")),
              Catch::StartsWith("study.yaml:2:31: cluster.pairs: ") &&
                  Catch::Contains("none.yaml: cannot open"));
+  CHECK(error_of(study("")) ==
+        "study.yaml:2:31: cluster.pairs: expected the path of a file, got nothing");
 }
 
 }  // namespace trainyard

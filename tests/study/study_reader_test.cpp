@@ -217,6 +217,22 @@ TEST_CASE("selective recompute with flash attention warns, and so do idle device
             "pp(4) * dp(1) * tp(2) = 8 ranks leave 8 of 16 devices idle"});
 }
 
+TEST_CASE("what a study says of hosts that nothing is offloaded to warns") {
+  const std::vector<std::string> hosts = {
+      "cluster.host={capacity: 1 TiB, cores: 64, update_rate: 1e9}"};
+  const std::vector<std::string> warnings = {
+      "cluster.host.capacity is not used: nothing is offloaded",
+      "cluster.host.cores is not used: no host updates parameters for its devices",
+      "cluster.host.update_rate is not used: no host updates parameters for its devices"};
+  const Study study = read(kSmallStudy, hosts);
+  CHECK(study.warnings == warnings);
+  // What is resolved describes the cluster.
+  CHECK(read(resolved_study_text(study)).warnings.empty());
+  std::vector<std::string> offloaded = hosts;
+  offloaded.emplace_back("parallel.zero={stage: 1, offload: optimizer}");
+  CHECK(read(kSmallStudy, offloaded).warnings.empty());
+}
+
 TEST_CASE("post-validation says where it finds nothing to look at") {
   // Degrees and clipping may be swept: a warning, no error.
   const auto warning = [](std::vector<std::string> sets) {

@@ -83,6 +83,9 @@ TEST_CASE("the batch is the microbatch, and other axes are the study's") {
 }
 
 TEST_CASE("what is no model of this format is refused") {
+  const ScratchFolder folder;
+  CHECK(problems_of([&] { read_onnx(folder / ""); }) ==
+        (folder / "") + ": is a folder, where a file of an ONNX model is expected");
   const auto refused = [](const std::string& bytes) {
     return problems_of([&] { parse_onnx(bytes, "m.onnx"); });
   };
