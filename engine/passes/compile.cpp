@@ -90,11 +90,12 @@ constexpr std::tuple kGraphPasses = {
     Pass{"chunks", overlaps_tensor,
          [](const PassSource& of) {
            return std::tuple(parse_tensor_overlap(of.plan.parallel.tensor_overlap), num_stages(of),
-                             of.plan.partition);
+                             of.plan.partition, local_sizes(of.plan.training, of.plan.parallel));
          },
          [](StagedGraph& staged, const PassContext&, const TensorOverlap& overlap, int num_stages,
-            const PartitionConfig& partition) {
-           return put(split_batch(staged.graph, overlap, num_stages, partition), staged.graph);
+            const PartitionConfig& partition, const std::vector<std::int64_t>& sizes) {
+           return put(split_batch(staged.graph, overlap, num_stages, partition, sizes),
+                      staged.graph);
          },
          find_staged_violation},
     Pass{"partition", always,

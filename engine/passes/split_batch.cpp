@@ -152,11 +152,16 @@ std::optional<Shape> chunk_shape(Shape shape, std::int64_t chunks, bool by_rows)
   return shape;
 }
 
-Infeasible indivisible(const Shape& shape, std::int64_t chunks, bool by_rows) {
+/// `sizes`: of all microbatches.
+Infeasible indivisible(const Shape& shape, std::int64_t chunks, bool by_rows,
+                       const std::vector<std::int64_t>& sizes) {
   const std::int64_t samples = shape[0];
+  const bool alike = sizes.size() < 2;
+  std::int64_t common = samples;
+  for (const std::int64_t size : sizes) common = alike ? common : std::gcd(common, size);
   std::vector<std::string> divisors;
-  for (std::int64_t n = 2; n <= std::min<std::int64_t>(samples, 64); ++n) {
-    if (samples % n == 0) divisors.push_back(std::to_string(n));
+  for (std::int64_t n = 2; n <= std::min<std::int64_t>(common, 64); ++n) {
+    if (common % n == 0) divisors.push_back(std::to_string(n));
   }
   std::string reason = std::to_string(chunks);
   reason += " chunks do not divide the ";
@@ -168,17 +173,24 @@ Infeasible indivisible(const Shape& shape, std::int64_t chunks, bool by_rows) {
     reason += std::to_string(samples * shape[1]);
     reason += " rows";
   }
-  reason += divisors.empty() ? "; " : "; " + join_words(divisors) + " do, and ";
-  reason += std::to_string((samples / chunks + 1) * chunks);
+  reason += "; ";
+  if (!divisors.empty()) {
+    reason += join_words(divisors);
+    reason += divisors.size() == 1 ? " does" : " do";
+    reason += alike ? ", and " : " for all microbatches, and ";
+  }
+  if (!alike) reason += "multiples of ";
+  reason += std::to_string(alike ? (samples / chunks + 1) * chunks : chunks);
   reason += " samples would divide";
   return {reason, "parallel.tensor_overlap"};
 }
 
 class BatchSplitter {
  public:
-  BatchSplitter(const Graph& in, int chunks)
+  BatchSplitter(const Graph& in, int chunks, const std::vector<std::int64_t>& sizes)
       : in_(in),
         chunks_(chunks),
+        sizes_(sizes),
         batched_(batched_tensors(in)),
         last_reader_(in.tensors.size()) {
     for (const OpId i : in.ops.keys()) {
@@ -215,7 +227,7 @@ class BatchSplitter {
         if (!batched(*side)) continue;
         const Shape& shape = in_.tensors[*side].shape;
         if (!chunk_shape(shape, chunks_, run.by_rows))
-          return indivisible(shape, chunks_, run.by_rows);
+          return indivisible(shape, chunks_, run.by_rows, sizes_);
       }
     }
     return std::nullopt;
@@ -328,6 +340,7 @@ class BatchSplitter {
 
   const Graph& in_;
   int chunks_;
+  const std::vector<std::int64_t>& sizes_;  // samples of all microbatches
   Graph out_;
   Indexed<TensorId, bool> batched_;
   Indexed<TensorId, OpId> last_reader_;
@@ -338,10 +351,11 @@ class BatchSplitter {
 }  // namespace
 
 std::variant<Graph, Infeasible> split_batch(const Graph& graph, const TensorOverlap& overlap,
-                                            int num_stages, const PartitionConfig& partition) {
+                                            int num_stages, const PartitionConfig& partition,
+                                            const std::vector<std::int64_t>& sizes) {
   auto runs = find_runs(graph, overlap.scope, num_stages, partition);
   if (auto* reason = std::get_if<Infeasible>(&runs)) return std::move(*reason);
-  return BatchSplitter(graph, overlap.chunks).run(std::get<std::vector<ChunkedOps>>(runs));
+  return BatchSplitter(graph, overlap.chunks, sizes).run(std::get<std::vector<ChunkedOps>>(runs));
 }
 
 }  // namespace trainyard

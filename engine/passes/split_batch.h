@@ -31,9 +31,11 @@
 
 namespace trainyard {
 
-/// `overlap`: on. Infeasible, at parallel.tensor_overlap, where the chunks do not divide a
-/// microbatch; else as layer_ranges().
+/// `overlap`: on. `sizes`: samples of the plan's microbatches, `graph` being of one of them.
+/// Infeasible, at parallel.tensor_overlap, where the chunks do not divide a microbatch, with the
+/// numbers that divide all; else as layer_ranges().
 std::variant<Graph, Infeasible> split_batch(const Graph& graph, const TensorOverlap& overlap,
-                                            int num_stages, const PartitionConfig& partition);
+                                            int num_stages, const PartitionConfig& partition,
+                                            const std::vector<std::int64_t>& sizes);
 
 }  // namespace trainyard

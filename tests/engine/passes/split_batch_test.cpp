@@ -28,7 +28,7 @@ Prepared prepared(const std::string& overlap, int microbatch,
 StagedGraph chunked_graph(const Prepared& study) {
   const PartitionConfig& partition = study.study.partition;
   const TensorOverlap overlap = parse_tensor_overlap(study.study.parallel.tensor_overlap);
-  auto split = split_batch(sharded_graph(study), overlap, 1, partition);
+  auto split = split_batch(sharded_graph(study), overlap, 1, partition, {});
   auto staged = partition_stages(std::get<Graph>(std::move(split)), 1, partition, {},
                                  turning_stage(forms_of(study)));
   order_chunks(std::get<StagedGraph>(staged));
@@ -94,7 +94,14 @@ TEST_CASE("chunks that do not divide a microbatch are a reason, with those that 
   CHECK(reason_of(prepared("{chunks: 3}", 6)).empty());
   CHECK(reason_of(prepared("block", 6, {"training.microbatch=[2, 1, 3]"})) ==
         "parallel.tensor_overlap: 2 chunks do not divide the 3 samples that a rank has of a "
-        "microbatch; 3 do, and 4 samples would divide");
+        "microbatch; multiples of 2 samples would divide");
+  // What divides 8 and 4; then what divides 6 and 4.
+  CHECK(reason_of(prepared("{chunks: 3}", 12, {"training.microbatch=[8, 4]"})) ==
+        "parallel.tensor_overlap: 3 chunks do not divide the 8 samples that a rank has of a "
+        "microbatch; 2 and 4 do for all microbatches, and multiples of 3 samples would divide");
+  CHECK(reason_of(prepared("{chunks: 4}", 10, {"training.microbatch=[4, 6]"})) ==
+        "parallel.tensor_overlap: 4 chunks do not divide the 6 samples that a rank has of a "
+        "microbatch; 2 does for all microbatches, and multiples of 4 samples would divide");
 }
 
 TEST_CASE("within a product rows divide where samples do not") {
@@ -102,11 +109,11 @@ TEST_CASE("within a product rows divide where samples do not") {
   CHECK(reason_of(prepared("{scope: linear, chunks: 16}", 2)).empty());
   CHECK(reason_of(prepared("{scope: linear, chunks: 3}", 2)) ==
         "parallel.tensor_overlap: 3 chunks do not divide the 2 samples that a rank has of a "
-        "microbatch, nor their 16 rows; 2 do, and 3 samples would divide");
+        "microbatch, nor their 16 rows; 2 does, and 3 samples would divide");
   // Its collectives split positions.
   CHECK(reason_of(prepared("{scope: linear, chunks: 4}", 2, {"parallel.sequence_parallel=true"})) ==
         "parallel.tensor_overlap: 4 chunks do not divide the 2 samples that a rank has of a "
-        "microbatch; 2 do, and 4 samples would divide");
+        "microbatch; 2 does, and 4 samples would divide");
 }
 
 }  // namespace trainyard
