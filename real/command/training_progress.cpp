@@ -16,11 +16,8 @@ void say_what_runs(const TrainingPlan& plan, const RankEnvironment& environment,
                plural(environment.world_size, "rank").c_str(), environment.launcher.c_str(),
                plan.digest.c_str());
   if (const auto best = samples.best_loss()) {
-    const Family family = plan.prepared.study.model.family;
-    std::fprintf(stderr, "the best possible loss on this data is %.4f nats a %s\n", *best,
-                 family == Family::kUnet                         ? "pixel"
-                 : is_of_text(family) || family == Family::kOnnx ? "token"
-                                                                 : "sample");
+    std::fprintf(stderr, "the best possible loss on this data is %.4f %s\n", *best,
+                 samples.loss_unit().c_str());
   }
   if (steps_done > 0)
     std::fprintf(stderr, "resumed after step %lld\n", static_cast<long long>(steps_done));

@@ -25,6 +25,7 @@ class CausalSamples final : public Samples {
   std::int64_t predicted_per_sample() const override { return seq_len_; }
   std::int64_t num_predicted(std::int64_t first, std::int64_t samples) const override;
   std::optional<double> best_loss() const override;
+  std::string loss_unit() const override { return "nats a token"; }
   std::string description() const override { return windows_->description(); }
 
  private:

@@ -213,6 +213,14 @@ std::optional<double> ImportedSamples::best_loss() const {
   return all;
 }
 
+std::string ImportedSamples::loss_unit() const {
+  const Target& first = targets_.begin()->second;
+  if (targets_.size() > 1 || first.weight != 1) return "as model.loss weighs it";
+  if (first.kind == OpKind::kMse) return "of mean squares";
+  if (windows_ != nullptr) return "nats a token";
+  return first.elements() == 1 ? "nats a sample" : "nats a label";
+}
+
 std::string ImportedSamples::description() const {
   if (windows_ != nullptr) return windows_->description();
   return std::string(learnable_ ? "generated: inputs that show one of "

@@ -42,6 +42,7 @@ class ImportedSamples final : public Samples {
   void fill_numbers(std::string_view name, std::int64_t index, std::span<float> out) const override;
   std::int64_t predicted_per_sample() const override;
   std::optional<double> best_loss() const override;
+  std::string loss_unit() const override;
   std::string description() const override;
 
  private:

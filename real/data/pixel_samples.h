@@ -23,6 +23,7 @@ class PixelSamples final : public Samples {
   void fill_numbers(std::string_view name, std::int64_t index, std::span<float> out) const override;
   std::int64_t predicted_per_sample() const override { return image_size_ * image_size_; }
   std::optional<double> best_loss() const override;
+  std::string loss_unit() const override { return "nats a pixel"; }
   std::string description() const override;
 
  private:

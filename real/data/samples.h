@@ -52,6 +52,9 @@ class Samples {
   /// with BERT's next-sentence head, of the sum of both losses.
   virtual std::optional<double> best_loss() const = 0;
 
+  /// What its number is, for a message behind it.
+  virtual std::string loss_unit() const { return "nats a sample"; }
+
   /// One line that names the data.
   virtual std::string description() const = 0;
 };

@@ -42,6 +42,7 @@ class SpanSamples final : public Samples {
   void fill(std::string_view name, std::int64_t index, std::span<std::int64_t> out) const override;
   std::int64_t predicted_per_sample() const override { return sizes_.decoder_length(); }
   std::optional<double> best_loss() const override;
+  std::string loss_unit() const override { return "nats a token"; }
   std::string description() const override;
 
  private:

@@ -61,6 +61,7 @@ TEST_CASE("every input of a generated sample shows its class") {
   CHECK(samples.predicted_per_sample() == 1);
   // -(0.9 ln 0.9 + 0.1 ln(0.1 / 4)) = 0.0948 + 0.3689.
   CHECK(samples.best_loss().value() == Approx(0.463713).epsilon(1e-5));
+  CHECK(samples.loss_unit() == "nats a sample");
   std::map<std::string, std::int64_t> class_of;
   int right = 0;
   constexpr int kSamples = 3000;
@@ -84,12 +85,14 @@ TEST_CASE("targets of elements are another pattern of the class") {
     for (const float target : numbers_of(squares, "labels", index, 5))
       sum += std::pow(std::abs(target) - 1, 2) / 5;
   }
+  CHECK(squares.loss_unit() == "of mean squares");
   CHECK(*squares.best_loss() == Approx(1.0 / 12));  // of what is off by at most a half
   CHECK(sum / 2000 == Approx(1.0 / 12).epsilon(0.05));
 
   const ImportedSamples truths =
       samples_of(study_with(two_inputs(), "generated", ImportedLoss::kBinaryCrossEntropy));
   CHECK(*truths.best_loss() == Approx(0.325083).epsilon(1e-5));  // -(0.9 ln 0.9 + 0.1 ln 0.1)
+  CHECK(truths.loss_unit() == "nats a label");                   // five to a sample
   std::map<std::string, std::vector<double>> ones;               // by what x shows, of each target
   std::map<std::string, int> seen;
   for (std::int64_t index = 0; index < 4000; ++index) {
@@ -124,6 +127,7 @@ TEST_CASE("a model of tokens predicts the next one") {
         std::vector(labels.begin(), labels.end() - 1));
   CHECK(numbers_of(samples, "attention_mask", 0, 6) == std::vector<float>(6, 1));
   CHECK(*samples.best_loss() == Approx(std::log(20)));
+  CHECK(samples.loss_unit() == "nats a token");
 }
 
 TEST_CASE("integers that a model casts are ones, positions, or numbers that show a class") {
@@ -155,6 +159,7 @@ TEST_CASE("of several losses each has labels of the class, and the best loss is 
   const ImportedSamples samples = samples_of(study);
   // 0.463713 of 5 classes, as above; 3 elements of a sample, each 1/12.
   CHECK(*samples.best_loss() == Approx(0.5 * 0.463713 + 2 * 3 / 12.0).epsilon(1e-5));
+  CHECK(samples.loss_unit() == "as model.loss weighs it");
   int right = 0;
   for (std::int64_t index = 0; index < 1000; ++index) {
     const std::int64_t of_class = input(samples, "ids", index, 1)[0] % 5;
