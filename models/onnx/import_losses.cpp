@@ -38,16 +38,16 @@ TensorId OnnxImporter::finish_loss() {
 }
 
 TensorId OnnxImporter::loss_on(const Target& target) {
-  const std::string name = quoted(model_.values[target.output]);
+  const std::string& name = model_.values[target.output];
   const auto refuse = [&](const std::string& problem) {
-    throw ConfigError(SourcePos{model_.file}, "", "output " + name + problem);
+    throw ConfigError({}, target.labels == "labels" ? "model.loss" : "model.loss." + name,
+                      "output " + quoted(name) + " of " + model_.file + problem);
   };
   if (value(target.output).kind != Value::Kind::kTensor) refuse(" depends on no data");
   TensorId logits = full_tensor(target.output);
   if (is_integer(graph_.type(logits))) refuse(" is of integers or conditions, which have no loss");
   Shape labels = graph_.shape(logits);
-  const std::string where =
-      target.labels == "labels" ? "loss" : "loss." + model_.values[target.output];
+  const std::string where = target.labels == "labels" ? "loss" : "loss." + name;
   const auto weight = [&] {
     const auto of_sample = static_cast<double>(num_elements(labels) / labels[0]);
     return target.loss.weight * (target.loss.divisor == LossDivisor::kSamples ? of_sample : 1);
@@ -67,8 +67,7 @@ TensorId OnnxImporter::loss_on(const Target& target) {
   }
   if (labels.size() < 2 || labels.back() == 1)
     refuse(" has one number for each label, " + to_text(graph_.shape(logits)) +
-           ", where a cross entropy tells classes apart; say model.loss: binary_cross_entropy or "
-           "mean_square");
+           ", where a cross entropy tells classes apart; say binary_cross_entropy or mean_square");
   labels.pop_back();
   return graph_.cross_entropy(where, logits, graph_.input(target.labels, labels, DType::kInt64), 0,
                               weight());

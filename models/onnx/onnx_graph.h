@@ -24,8 +24,11 @@ struct OnnxGraph {
 
 /// Reads config.onnx with the first dim of every input bound to the microbatch, and other symbolic
 /// dims as config.axes says. All nodes that this version has no op for are named at once. Throws
-/// ConfigError, at the file.
+/// ConfigError, at the file, or at the key of model.loss or model.axes that does not suit it.
 OnnxGraph build_onnx_graph(const ModelConfig& config, const BuildOptions& options);
+
+/// The study's key of a size in config.axes.
+std::string axis_key(const std::string& axis);
 
 /// Dims of an input: the first is the batch, of `batch` samples. Throws ConfigError where it is
 /// written otherwise, or an axis is not bound.

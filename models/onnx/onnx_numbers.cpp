@@ -15,6 +15,8 @@ namespace {
 
 }  // namespace
 
+std::string axis_key(const std::string& axis) { return "model.axes." + axis; }
+
 std::vector<std::int64_t> onnx_input_dims(const ModelConfig& config, const OnnxInput& input,
                                           std::int64_t batch) {
   const std::string name = "input " + quoted(config.onnx->values[input.value]);
@@ -26,12 +28,14 @@ std::vector<std::int64_t> onnx_input_dims(const ModelConfig& config, const OnnxI
     const bool bound = !dim.symbol.empty() && said != config.axes.end();
     std::int64_t size = bound ? said->second : dim.size;
     if (d == 0) {
-      if (size != 0 && size != batch)
-        fail(config, name + " has a batch of " + std::to_string(size) +
-                         (bound ? " in model.axes" : "") + ", and microbatches here are of " +
-                         std::to_string(batch) + " samples" +
-                         (bound ? "; leave the axis out, training.microbatch binds it"
-                                : "; export it with a dynamic first axis"));
+      if (size != 0 && size != batch) {
+        const std::string other = " has a batch of " + std::to_string(size) +
+                                  ", and microbatches here are of " + std::to_string(batch) +
+                                  " samples; ";
+        if (!bound) fail(config, name + other + "export it with a dynamic first axis");
+        throw ConfigError({}, axis_key(dim.symbol),
+                          name + other + "leave the axis out, training.microbatch binds it");
+      }
       size = batch;
     }
     if (size == 0)
@@ -53,7 +57,7 @@ void set_onnx_numbers(ModelConfig& config) {
                          [&](const OnnxDim& dim) { return dim.symbol == name; });
     };
     if (std::none_of(model.inputs.begin(), model.inputs.end(), has))
-      throw ConfigError({}, "model.axes." + axis, "no input has an axis of this name");
+      throw ConfigError({}, axis_key(axis), "no input has an axis of this name");
   }
   // Whatever the batch is: of no effect on the other dims.
   const OnnxInput& first = model.inputs.front();

@@ -68,8 +68,8 @@ TEST_CASE("the batch is the microbatch, and other axes are the study's") {
   CHECK(problems_of([&] {
           build_onnx_graph(model_of(classifier(), {{"N", 3}}), {.microbatch = 2});
         }) ==
-        "m.onnx: input 'x' has a batch of 3 in model.axes, and microbatches here are of 2 samples; "
-        "leave the axis out, training.microbatch binds it");
+        "model.axes.N: input 'x' has a batch of 3, and microbatches here are of 2 samples; leave "
+        "the axis out, training.microbatch binds it");
   const OnnxFile::Dims open{"N", "width"};
   CHECK(problems_of([&] { model_of(classifier(open)); }) ==
         "m.onnx: input 'x': dim 1 is 'width'; say model.axes: {width: ...}");
@@ -80,6 +80,49 @@ TEST_CASE("the batch is the microbatch, and other axes are the study's") {
   CHECK(problems_of([&] {
           build_onnx_graph(model_of(classifier(open), {{"width", 5}}), {.microbatch = 2});
         }) == "m.onnx: node 'y' (Gemm): multiplies matrices that do not fit");
+  OnnxFile unknown = classifier(open);
+  unknown.node("NonZero", {"y"}, {"where"}).output("where");
+  unknown.proto().mutable_graph()->mutable_output(0)->set_name("where");
+  CHECK(problems_of([&] {
+          build_onnx_graph(model_of(unknown, {{"width", 4}}), {.microbatch = 2});
+        }) == "m.onnx: node 'where' (NonZero): no op of this version does that with data");
+}
+
+TEST_CASE("an axis is as long as the tables of the file are") {
+  OnnxFile file;  // 6 rows of positions, of which the first are taken
+  file.input("ids", {"N", "seq"}, onnx::TensorProto::INT64).weight("table", {9, 3});
+  file.weight("positions", {1, 6, 3}).integers("zero", {0}).integers("one", {1});
+  file.node("Gather", {"table", "ids"}, {"h"}).set("axis", 0);
+  file.node("Shape", {"ids"}, {"shape"}).node("Gather", {"shape", "one"}, {"length"});
+  file.node("Slice", {"positions", "zero", "length", "one"}, {"taken"});
+  file.node("Add", {"h", "taken"}, {"y"}).output("y");
+  const auto problems = [&](std::int64_t seq) {
+    return problems_of([&] {
+      build_onnx_graph(model_of(file, {{"seq", seq}}), {.microbatch = 2});
+    });
+  };
+  CHECK(problems(6) == "none");
+  CHECK(problems(100) ==
+        "model.axes.seq: 100 does not fit the model, and 6 does: m.onnx: node 'y' (Add): has "
+        "operands that do not fit: 100 and 6 elements of a dim");
+}
+
+TEST_CASE("a loss that the output does not suit is refused at the study's key") {
+  OnnxFile file;
+  file.input("x", {"N", std::int64_t{4}}).weight("w", {1, 4});
+  file.node("Gemm", {"x", "w"}, {"y"}).set("transB", 1).output("y");
+  const std::string problem =
+      "output 'y' of m.onnx has one number for each label, [2, 1], where a cross entropy tells "
+      "classes apart; say binary_cross_entropy or mean_square";
+  ModelConfig config = model_of(file);
+  const auto problems = [&] {
+    return problems_of([&] { build_onnx_graph(config, {.microbatch = 2}); });
+  };
+  CHECK(problems() == "model.loss: " + problem);
+  config.losses["y"] = {};
+  CHECK(problems() == "model.loss.y: " + problem);
+  config.losses["y"].kind = ImportedLoss::kMeanSquare;
+  CHECK(problems() == "none");
 }
 
 TEST_CASE("what is no model of this format is refused") {
@@ -281,7 +324,8 @@ TEST_CASE("an output that no input reaches is no model") {
   OnnxFile file;
   file.input("x", {"N", std::int64_t{4}}).integers("two", {2, 2});
   file.node("ConstantOfShape", {"two"}, {"y"}).output("y");
-  CHECK(problems_of([&] { graph_of(file); }) == "m.onnx: output 'y' depends on no data");
+  CHECK(problems_of([&] { graph_of(file); }) ==
+        "model.loss: output 'y' of m.onnx depends on no data");
 }
 
 }  // namespace trainyard

@@ -196,13 +196,12 @@ TEST_CASE("a cross entropy is of classes") {
   file.input("x", {"N", std::int64_t{4}}).weight("w", {4, 1}).integers("last", {1});
   file.node("MatMul", {"x", "w"}, {"m"}).node("Squeeze", {"m", "last"}, {"y"}).output("y");
   const std::string rest =
-      ", where a cross entropy tells classes apart; say model.loss: binary_cross_entropy or "
-      "mean_square";
+      ", where a cross entropy tells classes apart; say binary_cross_entropy or mean_square";
   CHECK(problems_of([&] { graph_of(file); }) ==
-        "m.onnx: output 'y' has one number for each label, [2]" + rest);
+        "model.loss: output 'y' of m.onnx has one number for each label, [2]" + rest);
   file.proto().mutable_graph()->mutable_output(0)->set_name("m");
   CHECK(problems_of([&] { graph_of(file); }) ==
-        "m.onnx: output 'm' has one number for each label, [2, 1]" + rest);
+        "model.loss: output 'm' of m.onnx has one number for each label, [2, 1]" + rest);
   ModelConfig config = model_of(file);
   config.loss = ImportedLoss::kBinaryCrossEntropy;
   CHECK(kinds(build_onnx_graph(config, {.microbatch = 2}).graph) == Kinds{"linear", "bce"});
