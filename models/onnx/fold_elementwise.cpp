@@ -141,6 +141,14 @@ OnnxType cast_type(const OnnxNode& node) {
   }
 }
 
+std::optional<OnnxType> cast_target(const OnnxNode& node) {
+  try {
+    return node.op == "Cast" ? std::optional(cast_type(node)) : std::nullopt;
+  } catch (const FoldError&) {
+    return std::nullopt;
+  }
+}
+
 std::optional<ConstantRef> fold_elementwise(const OnnxNode& node, const FoldInputs& inputs) {
   if (node.op == "Cast" || node.op == "CastLike") {
     OnnxConstant out = operand(inputs, 0);

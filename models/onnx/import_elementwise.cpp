@@ -166,8 +166,7 @@ bool OnnxImporter::is_batch(int id, std::size_t axis) const {
 
 void OnnxImporter::reduce(const OnnxNode& node) {
   const int id = in(node, 0);
-  const TensorId x = full_tensor(id);
-  const Dims& dims = dims_of(id);
+  const Dims dims = dims_of(id);
   Dims axes = axes_in(node, 1);
   if (axes.empty()) {
     if (node.integer("noop_with_empty_axes", 0) != 0) return pass_on(node);
@@ -190,13 +189,38 @@ void OnnxImporter::reduce(const OnnxNode& node) {
     removed.push_back(of_axis);
   }
   const std::string& where = module(node);
+  TensorId x = full_tensor(id);
+  if (node.op == "ReduceL1") x = size_of(node, x);
+  if (node.op == "ReduceL2" || node.op == "ReduceSumSquare") x = graph_.power(where, x, 2);
   TensorId y = graph_.sum(where, x, gone, /*keepdim=*/true);
   if (node.op == "ReduceMean") y = graph_.affine(where, y, 1 / elements);
+  if (node.op == "ReduceL2") y = graph_.power(where, y, 0.5);
   if (node.integer("keepdims", 1) == 0) {
     kept = squeezed_dims(kept, removed);
     y = viewed(node, y, kept);
   }
   set(node, y, kept);
+}
+
+/// The element where the largest is, of one axis.
+void OnnxImporter::extreme(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const Dims axes = axes_in(node, 1);
+  if (axes.size() != 1) throw FoldError("looks for one over several dims, which is not modelled");
+  Dims to = dims_of(id);
+  const std::size_t axis = axis_of(axes[0], to.size());
+  if (is_batch(id, axis)) throw FoldError("looks for one in the batch, which is not modelled");
+  const std::string& where = module(node);
+  const TensorId x = with_last(node, full_tensor(id), axis);
+  const TensorId at =
+      graph_.argmax(where, node.op == "ReduceMin" ? graph_.affine(where, x, -1) : x);
+  Dims rows = shape_dims(x), one = shape_dims(x);
+  rows.push_back(1);
+  one.back() = 1;
+  const TensorId y = graph_.gather(where, viewed(node, x, rows), viewed(node, at, one));
+  to[axis] = 1;
+  if (node.integer("keepdims", 1) == 0) to = squeezed_dims(to, {static_cast<std::int64_t>(axis)});
+  set(node, viewed(node, y, to), to);
 }
 
 void OnnxImporter::softmax(const OnnxNode& node) {

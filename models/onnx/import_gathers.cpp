@@ -43,6 +43,32 @@ void OnnxImporter::look_up(const OnnxNode& node, int table, int indices, Dims to
   set(node, viewed(node, y, to), to);
 }
 
+/// The same along another dim of a table: its entries go to where that dim was.
+void OnnxImporter::look_up_along(const OnnxNode& node, std::size_t axis, const Dims& to) {
+  const int table = node.inputs[0], indices = node.inputs[1];
+  if (is_of_data(table))
+    throw FoldError("looks up data along axis " + std::to_string(axis) +
+                    ", alike in all samples, which is not modelled");
+  if (!is_whole(indices)) throw FoldError("looks up real numbers");
+  const Dims dims = dims_of(table), of_index = dims_of(indices);
+  const std::string& where = module(node);
+  DimList order{static_cast<int>(axis)}, back;
+  Dims made = of_index;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (d == axis) continue;
+    order.push_back(static_cast<int>(d));
+    made.push_back(dims[d]);
+  }
+  const auto named = static_cast<int>(of_index.size()), before = static_cast<int>(axis);
+  for (int d = 0; d < static_cast<int>(made.size()); ++d)
+    back.push_back(d < before ? named + d : d < before + named ? d - before : d);
+  const TensorId rows = viewed(node, graph_.permute(where, full_tensor(table), order),
+                               {dims[axis], product(made.begin() + named, made.end())});
+  const TensorId y = graph_.embedding(where, full_tensor(indices), rows);
+  check_dims(made);
+  set(node, graph_.permute(where, viewed(node, y, made), back), to);
+}
+
 /// Rows `index` [N, M] of each sample of x [N, rows, ..], as `to`.
 void OnnxImporter::rows_of_samples(const OnnxNode& node, TensorId x, TensorId index,
                                    const Dims& to) {

@@ -1,6 +1,7 @@
 // Nodes of images: convolutions, pools, norms, other sizes.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "models/onnx/importer.h"
 
@@ -51,6 +52,36 @@ Windows windows_of(const OnnxNode& node, std::size_t spatial) {
   out.behind = pair_of(pads, 2, 0);
   return out;
 }
+
+/// Windows along one dim of an image. Rounded up, the last may reach beyond the image and its
+/// padding, but begins before their end, as PyTorch has it.
+struct PooledDim {
+  std::int64_t size, window, stride, before, behind;
+  bool ceil;
+
+  std::int64_t windows() const {
+    const std::int64_t room = size + before + behind - window;
+    if (room < 0 || stride < 1) throw FoldError("has no window in the image");
+    std::int64_t count = room / stride + 1;
+    if (ceil && room % stride != 0 && count * stride < size + before) ++count;
+    return count;
+  }
+  /// Elements behind the image that the last window has.
+  std::int32_t reach() const {
+    return static_cast<std::int32_t>(
+        std::max<std::int64_t>(0, (windows() - 1) * stride + window - before - size));
+  }
+  bool is_even() const { return before == behind && reach() <= behind; }
+  /// 1 over the share of a window's elements that counts.
+  double share(std::int64_t at, bool with_padding) const {
+    const std::int64_t begin = at * stride - before, end = begin + window;
+    const std::int64_t first = with_padding ? -before : 0;
+    const std::int64_t last = with_padding ? size + behind : size;
+    const std::int64_t counted = std::min(end, last) - std::max(begin, first);
+    if (counted < 1) throw FoldError("takes a mean of padding alone");
+    return static_cast<double>(window) / static_cast<double>(counted);
+  }
+};
 
 HeightWidth window_of(const Dims& weight) {
   return pair_of(widened({weight.begin() + 2, weight.end()}, 1), 0, 0);
@@ -112,30 +143,58 @@ void OnnxImporter::transposed_convolution(const OnnxNode& node) {
                                     pair_of(node.integers("output_padding"), 0, 0)));
 }
 
+/// Zeros around an image of which windows take means, and what is as small as can be around one of
+/// which they take the largest.
+TensorId OnnxImporter::padded_for_largest(const OnnxNode& node, TensorId x, HeightWidth before,
+                                          HeightWidth behind) {
+  const std::string& where = module(node);
+  const Dims dims = shape_dims(x);
+  x = graph_.zero_pad(where, x, 2, before.height, behind.height);
+  x = graph_.zero_pad(where, x, 3, before.width, behind.width);
+  const Dims padded = shape_dims(x);
+  if (node.op != "MaxPool") return x;
+  OnnxConstant around = empty_constant(OnnxType::kFloat, {1, 1, padded[2], padded[3]});
+  for (std::int64_t h = 0; h < padded[2]; ++h) {
+    for (std::int64_t w = 0; w < padded[3]; ++w) {
+      const bool inside = h >= before.height && h < before.height + dims[2] && w >= before.width &&
+                          w < before.width + dims[3];
+      around.numbers[h * padded[3] + w] = inside ? 0 : -std::numeric_limits<double>::infinity();
+    }
+  }
+  return graph_.add(where, x, constant_tensor(around));
+}
+
 void OnnxImporter::pool(const OnnxNode& node) {
   const int id = in(node, 0);
-  const Dims& dims = dims_of(id);
+  const Dims dims = dims_of(id);
   if (dims.size() != 4) throw FoldError("is of no images, which is not modelled");
   const Windows how = windows_of(node, 2);
-  const HeightWidth one{1, 1}, none{};
-  if (node.integer("ceil_mode", 0) != 0) {
-    // The same where windows fill the image.
-    const auto rest = [&](std::size_t d, std::int32_t window, std::int32_t stride,
-                          std::int32_t pad) {
-      return (dims[d] + 2 * std::int64_t{pad} - window) % std::max(1, stride);
-    };
-    if (rest(2, how.window.height, how.stride.height, how.before.height) != 0 ||
-        rest(3, how.window.width, how.stride.width, how.before.width) != 0)
-      throw FoldError("has windows beyond the image (ceil_mode), which is not modelled");
+  if (how.dilation != HeightWidth{1, 1})
+    throw FoldError("has windows with gaps, which is not modelled");
+  const bool ceil = node.integer("ceil_mode", 0) != 0, largest = node.op == "MaxPool";
+  const PooledDim rows{dims[2],           how.window.height, how.stride.height,
+                       how.before.height, how.behind.height, ceil};
+  const PooledDim columns{dims[3],          how.window.width, how.stride.width,
+                          how.before.width, how.behind.width, ceil};
+  const std::string& where = module(node);
+  TensorId x = full_tensor(id);
+  const bool counted = largest || node.integer("count_include_pad", 0) != 0;
+  if (rows.is_even() && columns.is_even() && (counted || how.before == HeightWidth{})) {
+    const PoolShape shape{how.window, how.stride, how.before};
+    return set(node,
+               largest ? graph_.max_pool2d(where, x, shape) : graph_.avg_pool2d(where, x, shape));
   }
-  if (how.dilation != one) throw FoldError("has windows with gaps, which is not modelled");
-  if (!how.even()) throw FoldError("has padding that differs at both ends, which is not modelled");
-  const PoolShape shape{how.window, how.stride, how.before};
-  if (node.op == "MaxPool")
-    return set(node, graph_.max_pool2d(module(node), full_tensor(id), shape));
-  if (how.before != none && node.integer("count_include_pad", 0) == 0)
-    throw FoldError("leaves padding out of its means, which is not modelled");
-  set(node, graph_.avg_pool2d(module(node), full_tensor(id), shape));
+  x = padded_for_largest(node, x, how.before, {rows.reach(), columns.reach()});
+  const PoolShape shape{how.window, how.stride, {}};
+  if (largest) return set(node, graph_.max_pool2d(where, x, shape));
+  x = graph_.avg_pool2d(where, x, shape);
+  // A mean is over what a window has of the image, or of it and its padding.
+  OnnxConstant share = empty_constant(OnnxType::kFloat, {1, 1, rows.windows(), columns.windows()});
+  for (std::int64_t h = 0; h < rows.windows(); ++h) {
+    for (std::int64_t w = 0; w < columns.windows(); ++w)
+      share.numbers[h * columns.windows() + w] = rows.share(h, counted) * columns.share(w, counted);
+  }
+  set(node, graph_.mul(where, x, constant_tensor(share)));
 }
 
 void OnnxImporter::global_pool(const OnnxNode& node) {

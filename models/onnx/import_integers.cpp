@@ -27,6 +27,14 @@ void OnnxImporter::compare(const OnnxNode& node) {
   set_condition(node, graph_.combine(module(node), how, tensor(a), tensor(b)), dims);
 }
 
+/// What differs from itself.
+void OnnxImporter::is_nan(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const TensorId x = tensor(id);
+  set_condition(node, graph_.combine(module(node), Combination::kEqual, x, x), dims_of(id),
+                /*holds=*/false);
+}
+
 /// Combines two conditions that do not follow from one mask.
 void OnnxImporter::logical(const OnnxNode& node) {
   const int a = in(node, 0), b = in(node, 1);
@@ -44,12 +52,19 @@ void OnnxImporter::integer_binary(const OnnxNode& node) {
   if (!is_whole(a) || !is_whole(b))
     throw FoldError("takes the remainder of real numbers, which is not modelled");
   const auto of_b = scalar(b);
+  const ConstantRef constant_b = constant_of(b);
   const Dims dims = broadcast_dims(dims_of(a), dims_of(b));
   const std::string& op = node.op;
   const bool sum = op == "Add" || op == "Sub";
   if (of_b && dims == dims_of(a) && *of_b == (sum ? 0 : 1) && op != "Mod") return pass_on(node);
-  if ((op == "Div" || op == "Mod") && (!of_b || *of_b == 0))
-    throw FoldError("divides integers by what is no number other than 0, which is not modelled");
+  if (op == "Div" || op == "Mod") {
+    const auto zero = [&] {
+      return std::count(constant_b->numbers.begin(), constant_b->numbers.end(), 0.0) > 0;
+    };
+    if (constant_b == nullptr || zero())
+      throw FoldError(
+          "divides integers by what are no constants other than 0, which is not modelled");
+  }
   if (op == "Mod" && node.integer("fmod", 0) != 0)
     throw FoldError("takes C's remainder of integers, which is not modelled");
   if (op == "Pow" && of_b != 2.0) throw FoldError("takes integers to a power other than 2");
@@ -67,7 +82,7 @@ void OnnxImporter::integer_binary(const OnnxNode& node) {
   set(node, made, dims);
 }
 
-/// Takes integers, or real numbers and one constant.
+/// Integers, real numbers and one constant, or the one that is less of each two real ones.
 void OnnxImporter::least_or_largest(const OnnxNode& node) {
   const bool least = node.op == "Min";
   if (node.inputs.size() == 1) return pass_on(node);
@@ -81,7 +96,11 @@ void OnnxImporter::least_or_largest(const OnnxNode& node) {
   }
   if (constant_of(a) != nullptr) std::swap(a, b);
   const auto bound = scalar(b);
-  if (!bound) throw FoldError("compares real numbers with what is not one constant");
+  if (!bound) {
+    const TensorId x = tensor(a), y = tensor(b);
+    const TensorId less = graph_.combine(where, Combination::kLess, x, y);
+    return set(node, graph_.where(where, less, least ? x : y, least ? y : x), dims);
+  }
   constexpr double kMost = std::numeric_limits<float>::max();
   const double at = std::clamp(*bound, -kMost, kMost);
   set(node, graph_.clamp(where, tensor(a), least ? -kMost : at, least ? at : kMost), dims);

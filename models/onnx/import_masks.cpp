@@ -28,15 +28,6 @@ bool moves(const OnnxNode& node, int id) {
          operand < node.inputs.size() && node.inputs[operand] == id;
 }
 
-/// What a Cast makes, where that is a type of this version.
-std::optional<OnnxType> target(const OnnxNode& node) {
-  try {
-    return node.op == "Cast" ? std::optional(cast_type(node)) : std::nullopt;
-  } catch (const FoldError&) {
-    return std::nullopt;
-  }
-}
-
 std::optional<double> one_number(const OnnxConstant& constant) {
   return constant.numbers.size() == 1 ? std::optional(constant.numbers[0]) : std::nullopt;
 }
@@ -69,7 +60,7 @@ OnnxImporter::InputUse OnnxImporter::use_of_input(int input) const {
     for (const int reader : readers_[id]) {
       const OnnxNode& node = model_.nodes[reader];
       if (node.op == "Shape" || node.op == "Size") continue;
-      const auto to = node.outputs[0] == kNoOnnxValue ? std::nullopt : target(node);
+      const auto to = node.outputs[0] == kNoOnnxValue ? std::nullopt : cast_target(node);
       if (moves(node, id) || (to && !is_floating(*to) && *to != OnnxType::kBool)) {
         if (same.insert(node.outputs[0]).second) next.push_back(node.outputs[0]);
       } else if (node.op == "Gather" && node.inputs.size() == 2 && node.inputs[1] == id) {

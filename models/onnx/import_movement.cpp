@@ -10,7 +10,7 @@ namespace trainyard {
 namespace {
 
 /// Parts that a list of indices is gathered in, at most.
-constexpr std::size_t kMostRuns = 64;
+constexpr std::int64_t kMostRuns = 64;
 
 }  // namespace
 
@@ -128,8 +128,16 @@ TensorId OnnxImporter::stepped(const OnnxNode& node, TensorId x, int dim, std::i
                                std::int64_t count, std::int64_t step) {
   const std::string& where = module(node);
   Dims dims = shape_dims(x);
+  if (step < 0) {
+    if (count > kMostRuns)
+      throw FoldError("goes backwards over " + std::to_string(count) +
+                      " elements, of which at most " + std::to_string(kMostRuns) + " are modelled");
+    std::vector<TensorId> parts;
+    for (std::int64_t i = 0; i < count; ++i)
+      parts.push_back(graph_.narrow(where, x, dim, begin + i * step, 1));
+    return graph_.concat(where, parts, dim);
+  }
   // As many whole groups of `step` as there are elements taken, the last of which may lack its end.
-  if (step < 0) throw FoldError("goes backwards, which is not modelled");
   const std::int64_t room = count * step, first = begin / step * step;
   if (first + room > dims.begin()[dim])
     throw FoldError("takes every " + std::to_string(step) + "th of " +
@@ -185,9 +193,7 @@ void OnnxImporter::gather(const OnnxNode& node) {
     return set(node, rows, to);
   }
   if (constant_of(indices) == nullptr) {
-    if (axis != 0)
-      throw FoldError("looks up data along axis " + std::to_string(axis) +
-                      ", alike in all samples, which is not modelled");
+    if (axis != 0) return look_up_along(node, axis, to);
     if (is_of_data(id) && gather_flat(node)) return;
     return look_up(node, id, indices, to);
   }
@@ -204,7 +210,7 @@ void OnnxImporter::gather(const OnnxNode& node) {
       runs.emplace_back(index, 1);
     }
   }
-  if (runs.empty() || runs.size() > kMostRuns)
+  if (runs.empty() || std::ssize(runs) > kMostRuns)
     throw FoldError("looks up " + std::to_string(runs.size()) +
                     " runs of indices in what is no table, which is not modelled");
   const TensorId x = full_tensor(id);
@@ -243,21 +249,34 @@ void OnnxImporter::expand(const OnnxNode& node) {
   const int id = in(node, 0);
   const Dims dims = dims_of(id);
   Dims to;
+  // Dims of several elements that are repeated as a whole: what they are behind, and again.
+  Dims apart, times_apart;
+  bool whole = false;
   if (node.op == "Expand") {
     to = broadcast_dims(dims, constant_in(node, 1).integers());
   } else {  // Tile
     const Dims times = constant_in(node, 1).integers();
     if (times.size() != dims.size()) throw FoldError("repeats another number of dims");
     for (std::size_t d = 0; d < dims.size(); ++d) {
-      if (times[d] != 1 && dims[d] != 1)
-        throw FoldError("repeats a dim of several elements, which is not modelled");
       if (times[d] < 1 || times[d] > std::int64_t{1} << 40)
         throw FoldError("repeats a dim that often");
+      if (times[d] != 1 && dims[d] != 1) {
+        whole = true;
+        apart.push_back(1);
+        times_apart.push_back(times[d]);
+      }
+      apart.push_back(dims[d]);
+      times_apart.push_back(dims[d] == 1 ? times[d] : dims[d]);
       to.push_back(dims[d] * times[d]);
     }
   }
   for (const std::int64_t dim : to) {
     if (dim > std::int64_t{1} << 40) throw FoldError("makes a dim of " + std::to_string(dim));
+  }
+  if (whole) {
+    check_dims(apart);
+    const TensorId all = repeated(viewed(node, full_tensor(id), apart), times_apart);
+    return set(node, viewed(node, all, to), to);
   }
   TensorId x = tensor(id);
   if (graph_.shape(x).size() < to.size()) {
@@ -286,6 +305,16 @@ const std::unordered_map<std::string_view, OnnxImporter::Handler>& OnnxImporter:
       {"Sqrt", &I::unary},
       {"Reciprocal", &I::unary},
       {"Neg", &I::unary},
+      {"Abs", &I::of_size},
+      {"Softsign", &I::of_size},
+      {"Mish", &I::of_size},
+      {"LeakyRelu", &I::bent},
+      {"PRelu", &I::bent},
+      {"Elu", &I::bent},
+      {"Selu", &I::bent},
+      {"Celu", &I::bent},
+      {"HardSigmoid", &I::hard},
+      {"HardSwish", &I::hard},
       {"Gelu", &I::gelu},
       {"Clip", &I::clip},
       {"Where", &I::where},
@@ -295,6 +324,11 @@ const std::unordered_map<std::string_view, OnnxImporter::Handler>& OnnxImporter:
       {"Dropout", &I::dropout},
       {"ReduceSum", &I::reduce},
       {"ReduceMean", &I::reduce},
+      {"ReduceL1", &I::reduce},
+      {"ReduceL2", &I::reduce},
+      {"ReduceSumSquare", &I::reduce},
+      {"ReduceMax", &I::extreme},
+      {"ReduceMin", &I::extreme},
       {"Softmax", &I::softmax},
       {"CumSum", &I::cumsum},
       {"Equal", &I::compare},
@@ -302,6 +336,7 @@ const std::unordered_map<std::string_view, OnnxImporter::Handler>& OnnxImporter:
       {"LessOrEqual", &I::compare},
       {"Greater", &I::compare},
       {"GreaterOrEqual", &I::compare},
+      {"IsNaN", &I::is_nan},
       {"And", &I::logical},
       {"Or", &I::logical},
       {"Xor", &I::logical},
@@ -312,6 +347,8 @@ const std::unordered_map<std::string_view, OnnxImporter::Handler>& OnnxImporter:
       {"ArgMax", &I::argmax},
       {"MatMul", &I::matmul},
       {"Gemm", &I::gemm},
+      {"Einsum", &I::einsum},
+      {"Attention", &I::attention},
       {"LayerNormalization", &I::norm},
       {"RMSNormalization", &I::norm},
       {"Conv", &I::convolution},

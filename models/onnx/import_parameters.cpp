@@ -83,9 +83,11 @@ void OnnxImporter::note_use(const OnnxNode& node, std::size_t input, Use& use) {
   use.adds |= (norm && input == 2) || ((op == "Gemm" || convolution) && input == 2) ||
               (op == "Add" && dims.size() == 1);
   use.looks_up |= op == "Gather";
-  use.fixed |= (op == "BatchNormalization" && input > 2) || op == "Resize" || op == "Upsample" ||
-               op == "Clip" || op == "OneHot" || (op == "Pow" && input == 1) || op == "Pad" ||
-               op == "Cast";
+  const std::optional<OnnxType> cast = cast_target(node);
+  const bool sized = op == "Resize" || op == "Upsample" || op == "Clip" || op == "Pad";
+  use.fixed |= (op == "BatchNormalization" && input > 2) || (sized && input > 0) ||
+               op == "OneHot" || (op == "Pow" && input == 1) ||
+               (op == "Cast" && !(cast && is_floating(*cast)));
   const bool turned = (op == "MatMul" && input == 1 && dims.size() == 2) ||
                       (op == "Gemm" && input == 1 && node.integer("transB", 0) == 0);
   if (!turned) use.as_is = true;
@@ -105,7 +107,10 @@ bool OnnxImporter::is_parameter(int index) const {
     if (tensor.name.ends_with(end)) return false;
   }
   if (use.as_weight) return true;
-  return !is_generated(tensor.name) && tensor.num_elements() > 1;
+  // One number is a constant, unless it is a module's: the bias of one feature, the slope of a
+  // PReLU.
+  const bool of_module = tensor.name.ends_with("weight") || tensor.name.ends_with("bias");
+  return !is_generated(tensor.name) && (tensor.num_elements() > 1 || of_module);
 }
 
 std::string OnnxImporter::parameter_name(int index) {

@@ -82,19 +82,43 @@ void OnnxImporter::batched(const OnnxNode& node) {
   set(node, viewed(node, graph_.bmm(where, x, y), dims), dims);
 }
 
+/// alpha a b + beta c of whatever they are.
+void OnnxImporter::gemm_of_data(const OnnxNode& node) {
+  const std::string& where = module(node);
+  const auto matrix = [&](std::size_t i, const char* turned) {
+    const int id = in(node, i);
+    if (dims_of(id).size() != 2) throw FoldError("multiplies what are no matrices");
+    const TensorId x = full_tensor(id);
+    return node.integer(turned, 0) != 0 ? graph_.permute(where, x, {1, 0}) : x;
+  };
+  const TensorId a = matrix(0, "transA"), b = matrix(1, "transB");
+  const Dims of_a = shape_dims(a), of_b = shape_dims(b), dims{of_a[0], of_b[1]};
+  if (of_a[1] != of_b[0]) throw FoldError("multiplies matrices that do not fit");
+  TensorId y = graph_.bmm(where, graph_.view(where, a, {1, of_a[0], of_a[1]}),
+                          graph_.view(where, b, {1, of_b[0], of_b[1]}));
+  y = viewed(node, y, dims);
+  const auto times = [&](TensorId x, const char* factor) {
+    const double number = node.number(factor, 1);
+    return number == 1 ? x : graph_.affine(where, x, number);
+  };
+  y = times(y, "alpha");
+  if (has_input(node, 2)) y = graph_.add(where, y, times(tensor(node.inputs[2]), "beta"));
+  set(node, y, dims);
+}
+
 void OnnxImporter::gemm(const OnnxNode& node) {
   const int a = in(node, 0), b = in(node, 1);
   const bool turn_a = node.integer("transA", 0) != 0, turn_b = node.integer("transB", 0) != 0;
   if (node.number("alpha", 1) != 1 || (has_input(node, 2) && node.number("beta", 1) != 1))
-    throw FoldError("has an alpha or beta other than 1, which is not modelled");
+    return gemm_of_data(node);
   const std::string& where = module(node);
-  const Dims& of_a = dims_of(a);
-  const std::int64_t rows_of_a = of_a.size() == 2 ? of_a[turn_a ? 1 : 0] : 0;
-  TensorId x = turn_a ? graph_.permute(where, full_tensor(a), {1, 0}) : rows(a);
   const Value& right = value(b);
   if (right.kind != Value::Kind::kInitializer || right.dims.size() != 2 || right.transposed ||
       !is_parameter(right.initializer))
-    throw FoldError("multiplies by what is no weight, which is not modelled");
+    return gemm_of_data(node);
+  const Dims& of_a = dims_of(a);
+  const std::int64_t rows_of_a = of_a.size() == 2 ? of_a[turn_a ? 1 : 0] : 0;
+  TensorId x = turn_a ? graph_.permute(where, full_tensor(a), {1, 0}) : rows(a);
   const std::int64_t out = right.dims[turn_b ? 0 : 1];
   if (rows_of_a == 0 || graph_.shape(x).back() != right.dims[turn_b ? 1 : 0])
     throw FoldError("multiplies matrices that do not fit");

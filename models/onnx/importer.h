@@ -171,6 +171,7 @@ class OnnxImporter {
   bool is_whole(int id) { return !is_floating(type_of(id)); }
   void set_condition(const OnnxNode& node, TensorId tensor, Dims dims, bool holds = true);
   void compare(const OnnxNode& node);
+  void is_nan(const OnnxNode& node);
   void logical(const OnnxNode& node);
   void integer_binary(const OnnxNode& node);
   void least_or_largest(const OnnxNode& node);
@@ -203,11 +204,27 @@ class OnnxImporter {
   void reduce(const OnnxNode& node);
   bool is_batch(int id, std::size_t axis) const;
   void softmax(const OnnxNode& node);
+  void extreme(const OnnxNode& node);
   void cumsum(const OnnxNode& node);
+
+  // import_activations.cpp, import_attention.cpp
+  void bent(const OnnxNode& node);
+  void hard(const OnnxNode& node);
+  void of_size(const OnnxNode& node);
+  TensorId size_of(const OnnxNode& node, TensorId x);
+  void attention(const OnnxNode& node);
+  TensorId as_scores(int id);
+  TensorId for_each_head(const OnnxNode& node, TensorId x, std::int64_t heads);
+
+  // import_einsum.cpp
+  void einsum(const OnnxNode& node);
+  TensorId in_order(const OnnxNode& node, TensorId x, const std::string& from,
+                    const std::string& to);
 
   // import_products.cpp
   void matmul(const OnnxNode& node);
   void gemm(const OnnxNode& node);
+  void gemm_of_data(const OnnxNode& node);
   void batched(const OnnxNode& node);
   void norm(const OnnxNode& node);
   void linear(const OnnxNode& node, TensorId x, int initializer, bool transposed, Dims dims);
@@ -218,6 +235,8 @@ class OnnxImporter {
   void convolution(const OnnxNode& node);
   void transposed_convolution(const OnnxNode& node);
   void pool(const OnnxNode& node);
+  TensorId padded_for_largest(const OnnxNode& node, TensorId x, HeightWidth before,
+                              HeightWidth behind);
   void global_pool(const OnnxNode& node);
   void batch_norm(const OnnxNode& node);
   RunningMoments running_moments(const OnnxNode& node, const Dims& dims);
@@ -236,6 +255,7 @@ class OnnxImporter {
   void sequence_at(const OnnxNode& node);
   void slice(const OnnxNode& node);
   void gather(const OnnxNode& node);
+  void look_up_along(const OnnxNode& node, std::size_t axis, const Dims& to);
   void gather_rows(const OnnxNode& node);
   void expand(const OnnxNode& node);
   TensorId viewed(const OnnxNode& node, TensorId x, const Dims& dims);

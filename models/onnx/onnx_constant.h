@@ -70,5 +70,7 @@ std::vector<std::int64_t> reshaped_dims(const std::vector<std::int64_t>& from,
                                         std::vector<std::int64_t> to, bool zero_is_zero);
 /// Type of `Cast`'s attribute `to`.
 OnnxType cast_type(const OnnxNode& node);
+/// The same; nullopt: it is no Cast, or to a type that this version lacks.
+std::optional<OnnxType> cast_target(const OnnxNode& node);
 
 }  // namespace trainyard

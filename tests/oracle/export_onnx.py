@@ -3,7 +3,7 @@
 
     export_onnx.py OUT [NAME ...]
 
-writes OUT/NAME-script.onnx (TorchScript exporter, opset 17) and OUT/NAME-dynamo.onnx (opset 18), and
+writes OUT/NAME-script.onnx (TorchScript exporter, opset 17) and OUT/NAME-dynamo.onnx (opset 18; of scores 23), and
 OUT/NAME.json: parameters, FLOP of forward (torch.utils.flop_counter, attention unfused), the loss of one
 batch in fp64, and the sum of squares of every parameter's gradient, ascending. Inputs are formulas: element i
 of an input of real numbers is sin(0.7 i + 1), of ids (7 i + 3) % modulus (modulus 0: ones), of labels
@@ -116,6 +116,51 @@ class Patterns(nn.Module):
         return self.head(torch.cat([last, x[rows, ids.argmax(-1)]], -1))
 
 
+class Nodes(nn.Module):
+    """Nodes that become several ops: activations, pools that round up, norms, largest elements, sums of products,
+    repeated dims, divisors of their own, columns of a table, and a bias of one feature."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bent, self.gate = nn.Conv2d(3, 8, 3, 2), nn.PReLU(), nn.Linear(8, 1)
+        self.mix, self.table = nn.Parameter(torch.randn(8, 6)), nn.Parameter(torch.randn(6, 11))
+        self.head = nn.Linear(6, 5)
+
+    def forward(self, images, ids):
+        f = nn.functional
+        x = f.max_pool2d(self.conv(images), 2, 2, ceil_mode=True)
+        x = f.avg_pool2d(x, 3, 2, padding=1, ceil_mode=True, count_include_pad=False)
+        x = f.hardswish(x) + f.hardsigmoid(3 * x) + f.leaky_relu(x, 0.1) + self.bent(x) + f.elu(x, 0.7) + f.selu(x)
+        x = x + f.celu(x, 0.5) + f.mish(x) + f.softsign(x) + torch.abs(x)
+        x = x.flatten(2)
+        x = x / x.norm(dim=-1, keepdim=True) + x.amax(1, keepdim=True) * x.amin(2, keepdim=True)
+        x = torch.maximum(x, x.flip(1)) + torch.minimum(x, 0.5 * x.flip(1))
+        x = x * torch.sigmoid(self.gate(x.transpose(1, 2))).transpose(1, 2)
+        x = torch.einsum("ncs,cd->nsd", x, self.mix)
+        x = x + torch.einsum("nst,ntd->nsd", torch.einsum("nsd,ntd->nst", x, x).softmax(-1), x)
+        halves = torch.cat([x.repeat(1, 1, 2)[..., 3:9], x], 1).sum(1)
+        hashed = (ids[..., None] // torch.tensor([1, 3, 7])) % torch.tensor([5, 7, 11])
+        columns = self.table[:, hashed].sum((2, 3)).transpose(0, 1)
+        return self.head(halves * columns)
+
+
+class Scores(nn.Module):
+    """PyTorch's attention, causal and with a mask of data: from operator set 23 on one node each."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        self.embed, self.qkv = nn.Embedding(64, width), nn.Linear(width, 3 * width)
+        self.head = nn.Linear(2 * width, 5)
+
+    def forward(self, ids):
+        parts = self.qkv(self.embed(ids)).chunk(3, -1)
+        q, k, v = (x.unflatten(-1, (2, -1)).transpose(1, 2) for x in parts)
+        attend = nn.functional.scaled_dot_product_attention
+        seen = (ids != 3)[:, None, None, :]
+        both = [attend(q, k, v, is_causal=True), attend(q, k, v, attn_mask=seen, scale=0.5)]
+        return self.head(torch.cat([x.transpose(1, 2).flatten(2) for x in both], -1))
+
+
 class Tasks(nn.Module):
     """Two answers of one trunk."""
 
@@ -185,10 +230,11 @@ def image(kind):
 
 
 TEXT = ["gpt2", "bert", "llama", "gpt2-masked", "bert-masked", "llama-masked", "distilbert-masked", "roberta"]
-OTHERS = ["recommender", "patterns", "tasks"]
+OTHERS = ["recommender", "patterns", "tasks", "nodes", "scores"]
 IMAGES = ["resnet", "vit", "swin", "densenet", "unet"]
 # The optimisation that dynamo's exports have folds batch norms into convolutions, and tables into biases.
-AS_IT_IS = ["resnet", "densenet", "unet", "swin", "patterns"]
+AS_IT_IS = ["resnet", "densenet", "unet", "swin", "patterns", "nodes"]
+OPSETS = {"scores": 23}  # of dynamo's
 BATCH, SEQ = 2, 12
 
 
@@ -213,6 +259,11 @@ def build(name):
         return Recommender(), inputs, {"user": 20, "item": 30}, {n: {0: "batch"} for n in inputs}, "binary_cross_entropy"
     if name == "patterns":
         return Patterns(), {"ids": ids((BATCH, SEQ), 64)}, {"ids": 64}, {"ids": {0: "batch", 1: "seq"}}, "cross_entropy"
+    if name == "nodes":
+        inputs = {"images": real((BATCH, 3, 32, 32)), "ids": ids((BATCH, 4), 40)}
+        return Nodes(), inputs, {"ids": 40}, {n: {0: "batch"} for n in inputs}, "cross_entropy"
+    if name == "scores":
+        return Scores(), {"ids": ids((BATCH, SEQ), 64)}, {"ids": 64}, {"ids": {0: "batch", 1: "seq"}}, "cross_entropy"
     if name == "tasks":
         return Tasks(), {"item": ids((BATCH,), 30)}, {"item": 30}, {"item": {0: "batch"}}, LOSSES
     return image(name), {"images": real((BATCH, 3, 32, 32))}, {}, {"images": {0: "batch"}}, "cross_entropy"
@@ -270,8 +321,8 @@ def export(name, out):
     shapes = tuple({d: torch.export.Dim(axis) for d, axis in axes[n].items()} for n in names)
     if isinstance(model, First):
         shapes = (shapes,)
-    torch.onnx.export(model.train(), values, str(dynamo), dynamo=True, opset_version=18, input_names=names,
-                      output_names=outputs, dynamic_shapes=shapes, external_data=False,
+    torch.onnx.export(model.train(), values, str(dynamo), dynamo=True, opset_version=OPSETS.get(name, 18),
+                      input_names=names, output_names=outputs, dynamic_shapes=shapes, external_data=False,
                       optimize=name not in AS_IT_IS)
     without_traces(script)
     without_traces(dynamo)
@@ -289,7 +340,7 @@ def export(name, out):
     parameters = {id(p): p for p in model.parameters()}.values()
     golden = {
         "torch": torch.__version__, "torchvision": torchvision.__version__, "transformers": transformers.__version__,
-        "timm": timm.__version__, "batch": BATCH, "axes": {"seq": SEQ} if "ids" in " ".join(inputs) else {}, "moduli": moduli,
+        "timm": timm.__version__, "batch": BATCH, "axes": {"seq": SEQ} if any("seq" in a.values() for a in axes.values()) else {}, "moduli": moduli,
         "loss_kind": kind, "loss": loss.item(), "parameters": sum(p.numel() for p in parameters),
         "flop": counter.get_total_flops() - angles,
         "gradients": sorted(float((p.grad ** 2).sum()) for p in parameters if p.grad is not None)}

@@ -1,6 +1,5 @@
 #include "tests/real/gathered_tensors.h"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "real/parameters/rank_coordinates.h"
@@ -83,8 +82,9 @@ std::map<std::string, std::vector<double>> GatheredTensors::finish() const {
   for (const auto& [name, copies] : copies_) {
     const at::Tensor& first = copies.begin()->second;
     for (const auto& [copy, whole] : copies) {
-      const double apart = (whole - first).abs().max().item<double>();
-      if (!(apart <= 1e-10 * std::max(1.0, first.abs().max().item<double>())))
+      const at::Tensor apart = (whole - first).masked_fill(whole == first, 0).abs();  // -inf, too
+      const at::Tensor size = first.abs().masked_fill(first.isinf(), 0).max();
+      if (!(apart.max() <= 1e-10 * size.clamp_min(1)).item<bool>())
         throw std::runtime_error("ranks that hold " + name + " alike differ");
     }
     out[name] = vector_of(first);

@@ -50,12 +50,12 @@ TEST_CASE("a product and its bias are one linear with the file's parameters") {
 
 TEST_CASE("all nodes without an op are named at once") {
   OnnxFile file = classifier();
-  file.node("NonZero", {"y"}, {"where"}).node("Einsum", {"x", "x"}, {"e"});
+  file.node("NonZero", {"y"}, {"where"}).node("TopK", {"x", "x"}, {"e"});
   file.node("Hardmax", {"where"}, {"z"}).node("Add", {"z", "e"}, {"sum"});
   file.proto().mutable_graph()->mutable_output(0)->set_name("sum");
   CHECK(problems_of([&] { graph_of(file); }) ==
         "m.onnx: node 'where' (NonZero): no op of this version does that with data\n"
-        "m.onnx: node 'e' (Einsum): no op of this version does that with data");
+        "m.onnx: node 'e' (TopK): no op of this version does that with data");
 }
 
 TEST_CASE("the batch is the microbatch, and other axes are the study's") {
@@ -318,6 +318,55 @@ TEST_CASE("updates of all elements in their order are what is written, others ar
   CHECK(scattered({0, 1}) == "none");
   CHECK(scattered({1, 0}) ==
         "m.onnx: node 's' (ScatterND): writes some elements of data, which is not modelled");
+}
+
+TEST_CASE("weights are parameters behind what only changes their type or bounds") {
+  // 1 + w of a norm, cast; the bias of one feature; a bounded scale; a slope.
+  OnnxFile file;
+  file.input("x", {"N", std::int64_t{4}}).weight("norm", {4}).weight("fc", {4, 1});
+  file.weight("fc.bias", {1})
+      .weight("scale", {4})
+      .weight("act.weight", {1})
+      .weight("high", {1}, {3});
+  file.node("Cast", {"norm"}, {"n"}).set("to", 1).node("Mul", {"x", "n"}, {"a"});
+  file.node("Clip", {"scale", "", "high"}, {"s"}).node("Mul", {"a", "s"}, {"b"});
+  file.node("PRelu", {"b", "act.weight"}, {"c"}).node("MatMul", {"c", "fc"}, {"h"});
+  file.node("Add", {"h", "fc.bias"}, {"y"}).output("y");
+  ModelConfig config = model_of(file);
+  config.loss = ImportedLoss::kMeanSquare;
+  CHECK(parameters(build_onnx_graph(config, {.microbatch = 2}).graph) ==
+        std::vector<std::string>{"norm", "scale", "act.weight", "fc", "fc.bias"});
+}
+
+TEST_CASE("windows that reach beyond an image take what it has there") {
+  const auto pooled = [](const std::string& op, const std::vector<std::int64_t>& pads) {
+    OnnxFile file;  // 5 rows and columns: two windows of 2 by 2, and a third of one
+    file.input("x", {"N", std::int64_t{3}, std::int64_t{5}, std::int64_t{5}});
+    file.weight("w", {3, 3, 1, 1}).node("Conv", {"x", "w"}, {"c"});
+    OnnxFile& node = file.node(op, {"c"}, {"y"}).set("ceil_mode", 1).output("y");
+    node.set("kernel_shape", std::vector<std::int64_t>{2, 2});
+    node.set("strides", std::vector<std::int64_t>{2, 2}).set("pads", pads);
+    ModelConfig config = model_of(file);
+    config.loss = ImportedLoss::kMeanSquare;
+    return build_onnx_graph(config, {.microbatch = 2}).graph;
+  };
+  const Graph largest = pooled("MaxPool", {0, 0, 0, 0});
+  CHECK(kinds(largest) ==
+        std::vector<std::string>{"conv2d", "zero_pad", "zero_pad", "add", "max_pool2d", "mse"});
+  const Graph mean = pooled("AveragePool", {0, 0, 0, 0});
+  CHECK(kinds(mean) ==
+        std::vector<std::string>{"conv2d", "zero_pad", "zero_pad", "avg_pool2d", "mul", "mse"});
+  // A window of a quarter of its size counts four times, one of a half twice.
+  const auto shares = std::find_if(mean.tensors.begin(), mean.tensors.end(), [](const Tensor& t) {
+    return t.constant && t.shape == Shape{1, 1, 3, 3};
+  });
+  REQUIRE(shares != mean.tensors.end());
+  std::vector<double> numbers(9);
+  mean.constants.at(shares->name)->fill(std::span(numbers));
+  CHECK(numbers == std::vector<double>{1, 1, 2, 1, 1, 2, 2, 2, 4});
+  // One pixel around is even: three windows of two fill 5 + 1.
+  CHECK(kinds(pooled("MaxPool", {1, 1, 0, 0})) ==
+        std::vector<std::string>{"conv2d", "zero_pad", "zero_pad", "add", "max_pool2d", "mse"});
 }
 
 TEST_CASE("an output that no input reaches is no model") {

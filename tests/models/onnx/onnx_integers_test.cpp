@@ -158,8 +158,8 @@ TEST_CASE("what is not done with integers is said by node") {
   OnnxFile file = of_ids();
   file.node("Div", {"ids", "ids"}, {"d"});
   CHECK(problems_of([&] { graph_of(looked_up(file, "d")); }) ==
-        "m.onnx: node 'd' (Div): divides integers by what is no number other than 0, which is not "
-        "modelled");
+        "m.onnx: node 'd' (Div): divides integers by what are no constants other than 0, which is "
+        "not modelled");
   OnnxFile axis;
   axis.input("x", {"N", std::int64_t{4}, std::int64_t{3}});
   axis.input("at", {"N"}, onnx::TensorProto::INT64);
