@@ -175,7 +175,8 @@ constexpr Reader kReaders[] = {
     {"qwen2", read_qwen2},   {"qwen3", read_qwen3}, {"gemma", read_gemma},
     {"gemma2", read_gemma2}, {"phi3", read_phi3},   {"gpt_neox", read_gpt_neox},
     {"falcon", read_falcon}, {"opt", read_opt},     {"mpt", read_mpt},
-    {"vit", read_vit},       {"swin", read_swin},   {"resnet", read_resnet},
+    {"mamba2", read_mamba2}, {"vit", read_vit},     {"swin", read_swin},
+    {"resnet", read_resnet},
 };
 
 /// Types of decoders that are known to lack something here.
@@ -203,7 +204,6 @@ constexpr UnmodelledType kUnmodelled[] = {
     {"phi", "biases of a head of its own"},
     {"cohere", "rotary angles of neighbouring features"},
     {"mamba", "state spaces whose decays differ within a head"},
-    {"mamba2", "groups of heads with B and C of their own; family mamba2 of a study has one"},
     {"falcon_mamba", "state spaces whose decays differ within a head"},
     {"jamba", "state spaces, and experts"},
     {"rwkv", "recurrent layers"},
@@ -240,10 +240,26 @@ HuggingFaceModel read_model(const JsonObject& json) {
   return model;
 }
 
+/// Python writes Infinity, which JSON has not: a number as long, outside of texts.
+std::string without_infinity(std::string text) {
+  constexpr std::string_view kWord = "Infinity", kNumber = "1e308   ";
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && text.compare(i, kWord.size(), kWord) == 0) {
+      text.replace(i, kWord.size(), kNumber);
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 HuggingFaceModel parse_hugging_face_config(const std::string& text, const std::string& file_name) {
-  const JsonObject json(text, file_name);
+  const JsonObject json(without_infinity(text), file_name);
   HuggingFaceModel model = read_model(json);
   model.config.name = file_name;
   if (const std::optional<ModelProblem> problem = find_problem(model.config)) {

@@ -16,7 +16,7 @@ CONFIGS = {"gpt2": tf.GPT2Config, "bert": tf.BertConfig, "roberta": tf.RobertaCo
            "llama": tf.LlamaConfig, "mistral": tf.MistralConfig, "qwen2": tf.Qwen2Config,
            "qwen3": tf.Qwen3Config, "gemma": tf.GemmaConfig, "gemma2": tf.Gemma2Config, "phi3": tf.Phi3Config,
            "gpt_neox": tf.GPTNeoXConfig, "falcon": tf.FalconConfig, "opt": tf.OPTConfig, "mpt": tf.MptConfig,
-           "vit": tf.ViTConfig, "swin": tf.SwinConfig, "resnet": tf.ResNetConfig}
+           "mamba2": tf.Mamba2Config, "vit": tf.ViTConfig, "swin": tf.SwinConfig, "resnet": tf.ResNetConfig}
 
 # hugging_face.cpp reads these.
 USED = {
@@ -60,6 +60,8 @@ USED = {
               layer_norm_elementwise_affine word_embed_proj_dim""",
     "mpt": """n_layers d_model n_heads expansion_ratio vocab_size max_seq_len tie_word_embeddings layer_norm_epsilon
               no_bias attn_config""",
+    "mamba2": """num_hidden_layers hidden_size num_heads head_dim state_size conv_kernel expand chunk_size n_groups
+                 vocab_size tie_word_embeddings layer_norm_epsilon time_step_limit""",
     "vit": """num_hidden_layers hidden_size num_attention_heads intermediate_size hidden_act layer_norm_eps image_size
               patch_size num_channels qkv_bias id2label problem_type""",
     "swin": """depths embed_dim hidden_size num_heads num_layers image_size patch_size window_size num_channels id2label
@@ -85,7 +87,7 @@ USED_BEFORE = {
 # Other values would make another model, which no family here has.
 REFUSED = {"is_encoder_decoder", "is_decoder", "add_cross_attention", "relative_attention_max_distance", "layerdrop",
            "logit_scale", "mlp_ratio", "use_absolute_embeddings", "hidden_act", "qkv_bias", "layer_norm_eps",
-           "downsample_in_first_stage", "downsample_in_bottleneck"}
+           "downsample_in_first_stage", "downsample_in_bottleneck", "use_bias", "use_conv_bias"}
 REFUSED_BEFORE = {"tie_encoder_decoder": False, "pruned_heads": {}, "quantization_config": None,
                   "cross_attention_hidden_size": None}
 # What the study says itself (dropout, precision), how weights begin, tokens by number, heads of other tasks, output,
@@ -97,6 +99,7 @@ HARMLESS = set("""
     attention_probs_dropout_prob dropout_rate attention_dropout summary_type summary_use_proj summary_activation
     summary_proj_to_labels summary_first_dropout reorder_and_upcast_attn pretraining_tp hidden_dropout dropout init_std
     original_max_position_embeddings init_device learned_pos_emb embedding_fraction norm_type resid_pdrop emb_pdrop
+    residual_in_fp32 time_step_rank time_step_min time_step_max time_step_floor rescale_prenorm_residual
     encoder_stride pooler_output_size pooler_act stage_names out_features out_indices _out_features _out_indices
     """.split())
 HARMLESS_BEFORE = """
@@ -146,6 +149,8 @@ def rows(model_type, config):
             yield key, "kOtherName", target
     if model_type == "qwen2":  # of later versions of the model
         yield "use_mrope", "kRefused", False
+    if model_type == "mamba2":  # of earlier ones
+        yield "rms_norm", "kRefused", True
     for key, default in REFUSED_BEFORE.items():
         yield key, "kRefused", default
     for key in HARMLESS_BEFORE:
@@ -160,8 +165,8 @@ def main():
     for model_type, config in CONFIGS.items():
         for key, use, default in sorted(rows(model_type, config)):
             text = default if use == "kOtherName" else "" if use == "kHarmless" else json.dumps(default)
-            # Lists and maps of layers are made from other keys.
-            if use == "kUsed" and isinstance(default, (list, dict)):
+            # Lists and maps of layers are made from other keys; JSON has no infinity.
+            if use == "kUsed" and (isinstance(default, (list, dict)) or "Infinity" in text):
                 text = "null"
             print(f'    {{"{model_type}", "{key}", KeyUse::{use}, {json.dumps(text)}}},')
     print("};\n\n}  // namespace\n")

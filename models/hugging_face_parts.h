@@ -9,6 +9,9 @@
 
 namespace trainyard {
 
+/// What an Infinity of Python's json is read as.
+inline constexpr double kInfinityInJson = 1e308;
+
 double norm_eps(const JsonObject& json, const char* key, double otherwise);
 
 /// total / parts; refused where they do not divide it.

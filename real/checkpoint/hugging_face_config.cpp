@@ -239,6 +239,21 @@ void describe_mpt(const ModelConfig& c, nlohmann::json& json) {
                {"attn_config", {{"alibi", true}}}});
 }
 
+void describe_mamba2(const ModelConfig& c, nlohmann::json& json) {
+  json.update({{"architectures", {"Mamba2ForCausalLM"}},
+               {"model_type", "mamba2"},
+               {"num_hidden_layers", c.layers},
+               {"hidden_size", c.hidden},
+               {"expand", c.expand},
+               {"num_heads", c.expand * c.hidden / c.head_dim},
+               {"head_dim", c.head_dim},
+               {"n_groups", 1},
+               {"state_size", c.state_size},
+               {"conv_kernel", c.conv_width},
+               {"chunk_size", c.chunk_size},
+               {"layer_norm_epsilon", c.norm_eps}});
+}
+
 /// Labels have numbers and no names.
 nlohmann::json describe_vit(const ModelConfig& c) {
   return {{"architectures", {"ViTForImageClassification"}},
@@ -304,6 +319,7 @@ std::string hugging_face_config(const ModelConfig& config, DType dtype) {
     case HuggingFaceType::kFalconTwoNorms: describe_falcon(config, json); break;
     case HuggingFaceType::kOpt: describe_opt(config, json); break;
     case HuggingFaceType::kMpt: describe_mpt(config, json); break;
+    case HuggingFaceType::kMamba2: describe_mamba2(config, json); break;
     case HuggingFaceType::kVit:
     case HuggingFaceType::kSwin:
     case HuggingFaceType::kResnet:

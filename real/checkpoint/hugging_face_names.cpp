@@ -88,6 +88,7 @@ std::vector<HuggingFaceWeight> hugging_face_weights(HuggingFaceType type, const 
         one.transposed = row.transposed && weight.shape.size() == 2;
         one.run = row.grouped ? 1 : 0;  // until all rows are known
         one.boxed = row.boxed, one.their_shape = weight.dims;
+        if (row.flat) one.their_shape.erase(one.their_shape.begin() + 1);
         if (row.of_heads > 0) one.part = {row.of_heads - 1, 3, rows_of_head(weight, stored)};
       }
     }

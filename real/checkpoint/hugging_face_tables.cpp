@@ -14,6 +14,11 @@ constexpr Row boxed(std::string_view ours, std::string_view theirs) {
   return {ours, theirs, false, false, false, true};
 }
 
+/// The kernels of a convolution along one dim.
+constexpr Row flat(std::string_view ours, std::string_view theirs) {
+  return {ours, theirs, false, false, false, false, true};
+}
+
 /// A part of a weight that theirs holds by groups.
 constexpr Row by_group(std::string_view ours, std::string_view theirs) {
   return {ours, theirs, false, false, true};
@@ -21,7 +26,7 @@ constexpr Row by_group(std::string_view ours, std::string_view theirs) {
 
 /// One of q, k and v, which ours holds head by head.
 constexpr Row of_heads(std::string_view ours, std::string_view theirs, std::int8_t which) {
-  return {ours, theirs, false, false, false, false, which};
+  return {ours, theirs, false, false, false, false, false, which};
 }
 
 constexpr Row kGpt2[] = {
@@ -217,6 +222,21 @@ constexpr Row kMpt[] = {
     {"lm_head", "lm_head"},
 };
 
+constexpr Row kMamba2[] = {
+    {"embedding.tokens", "backbone.embeddings"},
+    {"layers.*.norm", "backbone.layers.*.norm"},
+    {"layers.*.mixer.in_proj", "backbone.layers.*.mixer.in_proj"},
+    flat("layers.*.mixer.conv.weight", "backbone.layers.*.mixer.conv1d.weight"),
+    {"layers.*.mixer.conv", "backbone.layers.*.mixer.conv1d"},
+    {"layers.*.mixer.A_log", "backbone.layers.*.mixer.A_log"},
+    {"layers.*.mixer.dt_bias", "backbone.layers.*.mixer.dt_bias"},
+    {"layers.*.mixer.D", "backbone.layers.*.mixer.D"},
+    {"layers.*.mixer.norm", "backbone.layers.*.mixer.norm"},
+    {"layers.*.mixer.out_proj", "backbone.layers.*.mixer.out_proj"},
+    {"final_norm", "backbone.norm_f"},
+    {"lm_head", "lm_head"},
+};
+
 constexpr Row kVit[] = {
     {"embedding.patches", "vit.embeddings.patch_embeddings.projection"},
     boxed("embedding.class_token.weight", "vit.embeddings.cls_token"),
@@ -286,6 +306,7 @@ std::vector<std::span<const NameRow>> name_tables(HuggingFaceType type) {
     case HuggingFaceType::kFalconTwoNorms: return {kFalconTwoNorms, kFalcon};
     case HuggingFaceType::kOpt: return {kOpt};
     case HuggingFaceType::kMpt: return {kMpt};
+    case HuggingFaceType::kMamba2: return {kMamba2};
     case HuggingFaceType::kVit: return {kVit};
     case HuggingFaceType::kSwin: return {kSwin};
     case HuggingFaceType::kResnet: return {kResnet};
@@ -302,6 +323,7 @@ std::string_view base_prefix(HuggingFaceType type) {
     case HuggingFaceType::kBert: return "bert.";
     case HuggingFaceType::kRoberta: return "roberta.";
     case HuggingFaceType::kT5: return "";
+    case HuggingFaceType::kMamba2: return "backbone.";
     case HuggingFaceType::kVit: return "vit.";
     case HuggingFaceType::kSwin: return "swin.";
     case HuggingFaceType::kResnet: return "resnet.";

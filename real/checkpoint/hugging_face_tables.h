@@ -20,6 +20,7 @@ struct NameRow {
   bool untied = false;
   bool grouped = false;      // theirs has what belongs to each key-value head together
   bool boxed = false;        // theirs has a dim of 1 in front
+  bool flat = false;         // theirs lacks the second dim of ours, which is 1
   std::int8_t of_heads = 0;  // theirs has of each head of ours q (1), k (2) or v (3) alone
 };
 

@@ -266,11 +266,11 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
     case Family::kResnet:
       refuse_if(config.norm_eps != 1e-5, "norm_eps", "ResNet with another epsilon", "1e-5");
       return HuggingFaceType::kResnet;
+    case Family::kMamba2: return HuggingFaceType::kMamba2;
     case Family::kVgg:
     case Family::kDensenet:
     case Family::kUnet:
     case Family::kNcf:
-    case Family::kMamba2:
     case Family::kClip:
     case Family::kOnnx:
       refuse_model("family", "weights of " + std::string(to_string(config.family)) +
@@ -281,7 +281,7 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
 
 bool has_hugging_face_type(Family family) {
   return is_transformer_of_text(family) || family == Family::kVit || family == Family::kSwin ||
-         family == Family::kResnet;
+         family == Family::kResnet || family == Family::kMamba2;
 }
 
 std::vector<HuggingFaceType> hugging_face_types(const ModelConfig& config) {

@@ -25,6 +25,7 @@ enum class HuggingFaceType : std::uint8_t {
   kFalconTwoNorms,  // the same class, with a norm for attention and one for the MLP
   kOpt,
   kMpt,
+  kMamba2,
   kVit,
   kSwin,
   kResnet
@@ -33,7 +34,7 @@ enum class HuggingFaceType : std::uint8_t {
 /// The class that holds what we train: GPT2LMHeadModel, BertForPreTraining with a next-sentence
 /// head and BertForMaskedLM without, RobertaForMaskedLM, T5ForConditionalGeneration,
 /// LlamaForCausalLM, MistralForCausalLM with a window, Qwen2ForCausalLM, and so on,
-/// ViTForImageClassification, SwinForImageClassification. RoBERTa is what
+/// Mamba2ForCausalLM, ViTForImageClassification, SwinForImageClassification. RoBERTa is what
 /// has one token type. Throws ConfigError on what no such class can be: a GPT without biases, say.
 HuggingFaceType hugging_face_type(const ModelConfig& config);
 

@@ -168,4 +168,38 @@ TEST_CASE("every type's defaults can be built") {
   }
 }
 
+TEST_CASE("a Mamba-2 of one group of heads is read, of several refused") {
+  const std::string one =
+      R"({"model_type": "mamba2", "n_groups": 1, "hidden_size": 48, "num_heads": )";
+  const ModelConfig config =
+      parse_hugging_face_config(one + R"(8, "head_dim": 12, "chunk_size": 96, "conv_kernel": 3,
+          "time_step_limit": [0.0, Infinity], "architectures": ["-Infinity\\"], "state_size": 10})",
+                                "c.json")
+          .config;
+  CHECK((config.hidden == 48 && config.expand == 2 && config.head_dim == 12));
+  CHECK((config.conv_width == 3 && config.state_size == 10 && config.layers == 64));
+  CHECK(config.seq_len == 21 * 96);  // the chunks in 2048 tokens
+  CHECK_FALSE(config.tied_embeddings);
+  const auto error = [&](const std::string& text) {
+    try {
+      parse_hugging_face_config(text, "c.json");
+    } catch (const ConfigError& refused) {
+      return std::string(refused.what());
+    }
+    return std::string("none");
+  };
+  CHECK(
+      error(R"({"model_type": "mamba2"})") ==
+      "c.json:1:1: n_groups: groups of heads with B and C of their own are not modelled; expected "
+      "1, got 8");
+  CHECK(error(one + "7, \"head_dim\": 12}") ==
+        "c.json:1:60: num_heads: 7 heads of 12 are not expand x hidden_size, 96");
+  CHECK(error(one + "8, \"head_dim\": 12, \"time_step_limit\": [0.001, Infinity]}") ==
+        "c.json:1:92: time_step_limit: bounds of dt are not modelled; expected [0, Infinity]");
+  CHECK(error(one + R"(8, "head_dim": 12, "time_step_limit": [0, {"__float__": "Infinity"}]})") ==
+        "none");
+  CHECK_THAT(error(one + "8, \"head_dim\": 12, \"use_bias\": true}"),
+             Catch::Contains("use_bias: true is not modelled; expected false"));
+}
+
 }  // namespace trainyard

@@ -64,6 +64,7 @@ TEST_CASE("published config.json files give the published number of parameters")
       {"falcon-rw-1b.json", 1'311'625'216},
       {"opt-6.7b.json", 6'658'473'984},
       {"mpt-7b.json", 6'649'286'656},
+      {"mamba2-130m.json", 128'989'632},  // as the preset
       {"vit-base.json", 85'800'963},
       {"vit-no-qkv-bias.json", 8'361'109},
       {"swin-tiny.json", 27'521'661},
@@ -258,7 +259,7 @@ TEST_CASE("numbers that a study refuses are refused at their key") {
 TEST_CASE("what cannot be built names the key, where it is, and what would work") {
   const std::string known =
       "; expected gpt2, bert, roberta, t5, llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, "
-      "gpt_neox, falcon, opt, mpt, vit, swin or resnet";
+      "gpt_neox, falcon, opt, mpt, mamba2, vit, swin or resnet";
   CHECK(error_of(R"({"n_layer": 12})") == "c.json:1:1: model_type: missing" + known);
   CHECK(error_of(R"({"model_type": "xlnet"})") ==
         "c.json:1:2: model_type: unknown model type 'xlnet'" + known);

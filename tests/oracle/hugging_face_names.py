@@ -53,7 +53,11 @@ def tiny_models():
     swin = dict(embed_dim=8, depths=[2, 2, 3, 2], num_heads=[2, 4, 8, 16], image_size=32, patch_size=2,
                 window_size=2, num_labels=5)
     resnet = dict(embedding_size=64, num_labels=5)
+    mamba2 = dict(num_hidden_layers=2, hidden_size=D, expand=2, num_heads=N, head_dim=2 * D // N, n_groups=1,
+                  state_size=6, chunk_size=4, vocab_size=V)
     return {
+        "mamba2": tf.Mamba2ForCausalLM(tf.Mamba2Config(**mamba2)),
+        "mamba2-tied": tf.Mamba2ForCausalLM(tf.Mamba2Config(**mamba2, tie_word_embeddings=True)),
         "resnet-basic": tf.ResNetForImageClassification(tf.ResNetConfig(
             **resnet, depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512], layer_type="basic")),
         "resnet-bottleneck": tf.ResNetForImageClassification(tf.ResNetConfig(

@@ -59,7 +59,7 @@ TEST_CASE("names and shapes are those that transformers saves") {
     CHECK(their_shapes(config) == golden.at("tensors").get<Shapes>());
     ++files;
   }
-  CHECK(files == 27);
+  CHECK(files == 29);
 }
 
 TEST_CASE("every weight of every preset has a name") {
