@@ -71,15 +71,22 @@ def export(model, inputs, axes, how, path):
                               external_data=False, optimize=False)
 
 
+def gradient_norm(model):
+    parameters = {id(p): p for p in model.parameters()}.values()
+    return sum(float((p.grad.double() ** 2).sum()) for p in parameters if p.grad is not None) ** 0.5
+
+
 def peer_numbers(model, inputs, single=False):
     """What PyTorch says of one step, in fp64 unless `single`."""
     for module in model.modules():  # the files do not say which row has no gradient
         if isinstance(module, nn.Embedding):
             module.padding_idx = None
-    with torch.no_grad():
-        logits = model(*(as_fp32(v) for v in inputs.values()))
-        kind, labels = labels_of(logits)
-        own = loss_of(logits, kind, as_fp32(labels)).item()
+    logits = model(*(as_fp32(v) for v in inputs.values()))
+    kind, labels = labels_of(logits)
+    own = loss_of(logits, kind, as_fp32(labels))
+    own.backward()
+    own_norm = gradient_norm(model)
+    model.zero_grad(set_to_none=True)
     if single:
         inputs, labels = {n: as_fp32(v) for n, v in inputs.items()}, as_fp32(labels)
     else:
@@ -91,8 +98,7 @@ def peer_numbers(model, inputs, single=False):
     loss = loss_of(logits, kind, labels)
     loss.backward()
     parameters = list({id(p): p for p in model.parameters()}.values())
-    squares = sum(float((p.grad ** 2).sum()) for p in parameters if p.grad is not None)
-    return {"kind": kind, "labels": labels, "loss": loss.item(), "own": own, "norm": squares ** 0.5,
+    return {"kind": kind, "labels": labels, "loss": loss.item(), "own": own.item(), "own_norm": own_norm, "norm": gradient_norm(model),
             "parameters": sum(p.numel() for p in parameters), "flop": counter.get_total_flops() - angles,
             "running": sum(b.numel() for n, b in model.named_buffers() if "running_" in n),
             "unused": sum(p.numel() for p in parameters if p.grad is None)}
@@ -154,7 +160,8 @@ def compared(name, how, trainyard, out):
     return {"parameters": peer["parameters"], "missing": peer["parameters"] - ours["parameters"],
             "flop": peer["flop"], "flop_apart": relative(ours["flop"], peer["flop"]),
             "loss_apart": relative(ours["loss"], peer["loss"]), "norm_apart": relative(ours["norm"], peer["norm"]),
-            "fp32_apart": relative(peer["own"], peer["loss"])}
+            "fp32_apart": relative(peer["own"], peer["loss"]),
+            "fp32_norm_apart": relative(peer["own_norm"], peer["norm"])}
 
 
 def relative(a, b):
@@ -162,7 +169,7 @@ def relative(a, b):
 
 
 def row(name, results):
-    """Of the table: the worst of a model's files, and what some of them lack."""
+    """A line of the table: the worst of a model's files, and what some of them lack."""
     good = [r for r in results.values() if "loss_apart" in r]
     lacks = "; ".join(f"{how}: {r.get('error', r.get('export', r.get('peer')))}" for how, r in results.items()
                       if "loss_apart" not in r)
@@ -171,7 +178,7 @@ def row(name, results):
     worst = lambda key: max(abs(r[key]) for r in good)
     return (f"| {name} | {good[0]['parameters']:,} | {good[0]['flop'] / 1e6:.3f} | {worst('missing')}, "
             f"{worst('flop_apart'):.0e} | {worst('loss_apart'):.1e} ({worst('fp32_apart'):.1e}) | "
-            f"{worst('norm_apart'):.1e} | {lacks} |")
+            f"{worst('norm_apart'):.1e} ({worst('fp32_norm_apart'):.1e}) | {lacks} |")
 
 
 def main():

@@ -33,6 +33,13 @@ void OnnxImporter::look_up(const OnnxNode& node, int table, int indices, Dims to
     throw FoldError("looks up samples, or parts of all of them, in data, which is not modelled");
   if (!is_whole(indices)) throw FoldError("looks up real numbers");
   const Dims dims = dims_of(table);
+  if (const ConstantRef at = constant_of(indices)) {
+    for (const double index : at->numbers) {
+      if (index < 0 || index >= static_cast<double>(dims[0]))
+        throw FoldError("has index " + std::to_string(to_integer(index)) + " of " +
+                        std::to_string(dims[0]));
+    }
+  }
   TensorId rows = full_tensor(table);
   const std::string& where = module(node);
   if (dims.size() != 2)

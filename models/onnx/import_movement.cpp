@@ -210,6 +210,8 @@ void OnnxImporter::gather(const OnnxNode& node) {
       runs.emplace_back(index, 1);
     }
   }
+  if (std::ssize(runs) > kMostRuns && axis == 0 && !is_of_data(id))
+    return look_up(node, id, indices, to);
   if (runs.empty() || std::ssize(runs) > kMostRuns)
     throw FoldError("looks up " + std::to_string(runs.size()) +
                     " runs of indices in what is no table, which is not modelled");
@@ -230,6 +232,12 @@ void OnnxImporter::gather_rows(const OnnxNode& node) {
   const bool rows = table.kind == Value::Kind::kInitializer && table.dims.size() == 2 &&
                     !table.transposed && at.dims.size() > 1 && at.dims.back() == 1 &&
                     node.integer("batch_dims", 0) == 0;
+  if (!rows && !is_of_data(id) && at.dims.size() > 1 && at.dims.back() == 1 &&
+      node.integer("batch_dims", 0) == 0) {
+    Dims to(at.dims.begin(), at.dims.end() - 1);
+    to.insert(to.end(), dims_of(id).begin() + 1, dims_of(id).end());
+    return look_up(node, id, node.inputs[1], to);
+  }
   if (!rows) throw FoldError("looks up elements of what is no table, which is not modelled");
   OnnxConstant indices = at;
   indices.dims.pop_back();

@@ -338,6 +338,20 @@ TEST_CASE("weights are parameters behind what only changes their type or bounds"
         std::vector<std::string>{"norm", "scale", "act.weight", "fc", "fc.bias"});
 }
 
+TEST_CASE("rows of what parameters make are looked up, however often they change") {
+  OnnxFile file;  // rows 0 and 2 in turn: more ranges than are taken apart
+  file.input("x", {"N", std::int64_t{4}}).weight("bias", {5, 4}).integers("first", {0});
+  std::vector<std::int64_t> at;
+  for (int i = 0; i < 70; ++i) at.push_back(i % 2 * 2);
+  file.integers("at", at).node("Relu", {"bias"}, {"table"});
+  file.node("Gather", {"table", "at"}, {"rows"}).set("axis", 0);
+  file.node("ReduceSum", {"rows", "first"}, {"sum"}).node("Add", {"x", "sum"}, {"y"}).output("y");
+  ModelConfig config = model_of(file);
+  config.loss = ImportedLoss::kMeanSquare;
+  CHECK(kinds(build_onnx_graph(config, {.microbatch = 2}).graph) ==
+        std::vector<std::string>{"relu", "embedding", "sum", "add", "mse"});
+}
+
 TEST_CASE("windows that reach beyond an image take what it has there") {
   const auto pooled = [](const std::string& op, const std::vector<std::int64_t>& pads) {
     OnnxFile file;  // 5 rows and columns: two windows of 2 by 2, and a third of one
