@@ -164,11 +164,27 @@ TensorId OnnxImporter::padded_for_largest(const OnnxNode& node, TensorId x, Heig
   return graph_.add(where, x, constant_tensor(around));
 }
 
+/// An image, or what lies along one dim as one of height 1.
+TensorId OnnxImporter::as_image(const OnnxNode& node, int id) {
+  const Dims& dims = dims_of(id);
+  if (dims.size() != 3 && dims.size() != 4)
+    throw FoldError("is of no images, which is not modelled");
+  const TensorId x = full_tensor(id);
+  return dims.size() == 4 ? x : viewed(node, x, {dims[0], dims[1], 1, dims[2]});
+}
+
+/// y, of an operand of so many dims.
+void OnnxImporter::set_image(const OnnxNode& node, TensorId y, std::size_t dims) {
+  Dims to = shape_dims(y);
+  if (dims == 3) to.erase(to.begin() + 2);
+  set(node, viewed(node, y, to), to);
+}
+
 void OnnxImporter::pool(const OnnxNode& node) {
-  const int id = in(node, 0);
-  const Dims dims = dims_of(id);
-  if (dims.size() != 4) throw FoldError("is of no images, which is not modelled");
-  const Windows how = windows_of(node, 2);
+  const std::size_t count = dims_of(in(node, 0)).size();
+  TensorId x = as_image(node, node.inputs[0]);
+  const Dims dims = shape_dims(x);
+  const Windows how = windows_of(node, count - 2);
   if (how.dilation != HeightWidth{1, 1})
     throw FoldError("has windows with gaps, which is not modelled");
   const bool ceil = node.integer("ceil_mode", 0) != 0, largest = node.op == "MaxPool";
@@ -177,16 +193,16 @@ void OnnxImporter::pool(const OnnxNode& node) {
   const PooledDim columns{dims[3],          how.window.width, how.stride.width,
                           how.before.width, how.behind.width, ceil};
   const std::string& where = module(node);
-  TensorId x = full_tensor(id);
   const bool counted = largest || node.integer("count_include_pad", 0) != 0;
   if (rows.is_even() && columns.is_even() && (counted || how.before == HeightWidth{})) {
     const PoolShape shape{how.window, how.stride, how.before};
-    return set(node,
-               largest ? graph_.max_pool2d(where, x, shape) : graph_.avg_pool2d(where, x, shape));
+    return set_image(
+        node, largest ? graph_.max_pool2d(where, x, shape) : graph_.avg_pool2d(where, x, shape),
+        count);
   }
   x = padded_for_largest(node, x, how.before, {rows.reach(), columns.reach()});
   const PoolShape shape{how.window, how.stride, {}};
-  if (largest) return set(node, graph_.max_pool2d(where, x, shape));
+  if (largest) return set_image(node, graph_.max_pool2d(where, x, shape), count);
   x = graph_.avg_pool2d(where, x, shape);
   // A mean is over what a window has of the image, or of it and its padding.
   OnnxConstant share = empty_constant(OnnxType::kFloat, {1, 1, rows.windows(), columns.windows()});
@@ -194,18 +210,18 @@ void OnnxImporter::pool(const OnnxNode& node) {
     for (std::int64_t w = 0; w < columns.windows(); ++w)
       share.numbers[h * columns.windows() + w] = rows.share(h, counted) * columns.share(w, counted);
   }
-  set(node, graph_.mul(where, x, constant_tensor(share)));
+  set_image(node, graph_.mul(where, x, constant_tensor(share)), count);
 }
 
 void OnnxImporter::global_pool(const OnnxNode& node) {
-  const int id = in(node, 0);
-  const Dims& dims = dims_of(id);
-  if (dims.size() != 4) throw FoldError("is of no images, which is not modelled");
-  const HeightWidth all = pair_of(dims, 2, 0);
+  const std::size_t count = dims_of(in(node, 0)).size();
+  const TensorId x = as_image(node, node.inputs[0]);
+  const HeightWidth all = pair_of(shape_dims(x), 2, 0);
   const PoolShape shape{all, all, {}};
-  const TensorId x = full_tensor(id);
-  set(node, node.op == "GlobalMaxPool" ? graph_.max_pool2d(module(node), x, shape)
-                                       : graph_.avg_pool2d(module(node), x, shape));
+  set_image(node,
+            node.op == "GlobalMaxPool" ? graph_.max_pool2d(module(node), x, shape)
+                                       : graph_.avg_pool2d(module(node), x, shape),
+            count);
 }
 
 void OnnxImporter::batch_norm(const OnnxNode& node) {

@@ -238,6 +238,8 @@ class OnnxImporter {
   TensorId padded_for_largest(const OnnxNode& node, TensorId x, HeightWidth before,
                               HeightWidth behind);
   void global_pool(const OnnxNode& node);
+  TensorId as_image(const OnnxNode& node, int id);
+  void set_image(const OnnxNode& node, TensorId y, std::size_t dims);
   void batch_norm(const OnnxNode& node);
   RunningMoments running_moments(const OnnxNode& node, const Dims& dims);
   void instance_norm(const OnnxNode& node);

@@ -378,6 +378,15 @@ TEST_CASE("windows that reach beyond an image take what it has there") {
   std::vector<double> numbers(9);
   mean.constants.at(shares->name)->fill(std::span(numbers));
   CHECK(numbers == std::vector<double>{1, 1, 2, 1, 1, 2, 2, 2, 4});
+  OnnxFile line;  // along one dim
+  line.input("x", {"N", std::int64_t{3}, std::int64_t{6}}).weight("w", {3, 3, 1});
+  line.node("Conv", {"x", "w"}, {"c"}).node("GlobalAveragePool", {"c"}, {"y"}).output("y");
+  ModelConfig of_line = model_of(line);
+  of_line.loss = ImportedLoss::kMeanSquare;
+  const Graph means = build_onnx_graph(of_line, {.microbatch = 2}).graph;
+  CHECK(kinds(means) == std::vector<std::string>{"view", "view", "conv2d", "view", "view",
+                                                 "avg_pool2d", "view", "mse"});
+  CHECK(means.tensors[means.ops.back().inputs[0]].shape == Shape{2, 3, 1});
   // One pixel around is even: three windows of two fill 5 + 1.
   CHECK(kinds(pooled("MaxPool", {1, 1, 0, 0})) ==
         std::vector<std::string>{"conv2d", "zero_pad", "zero_pad", "add", "max_pool2d", "mse"});
