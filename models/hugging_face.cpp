@@ -176,7 +176,7 @@ constexpr Reader kReaders[] = {
     {"gemma2", read_gemma2}, {"phi3", read_phi3},   {"gpt_neox", read_gpt_neox},
     {"falcon", read_falcon}, {"opt", read_opt},     {"mpt", read_mpt},
     {"mamba2", read_mamba2}, {"vit", read_vit},     {"swin", read_swin},
-    {"resnet", read_resnet},
+    {"resnet", read_resnet}, {"clip", read_clip},
 };
 
 /// Types of decoders that are known to lack something here.
@@ -232,6 +232,10 @@ HuggingFaceModel read_model(const JsonObject& json) {
   HuggingFaceModel model;
   model.config = reader->read(json);
   check_keys(json, type, model);
+  if (type == "clip") {
+    check_keys(*json.object(kClipText), "clip_text_model", model);
+    check_keys(*json.object(kClipImage), "clip_vision_model", model);
+  }
   const double left_out = type == "swin" ? json.number("drop_path_rate", 0.1, 0, 1) : 0;
   if (left_out > 0)
     model.warnings.push_back(to_string(json.where("drop_path_rate")) +

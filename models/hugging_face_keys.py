@@ -16,7 +16,8 @@ CONFIGS = {"gpt2": tf.GPT2Config, "bert": tf.BertConfig, "roberta": tf.RobertaCo
            "llama": tf.LlamaConfig, "mistral": tf.MistralConfig, "qwen2": tf.Qwen2Config,
            "qwen3": tf.Qwen3Config, "gemma": tf.GemmaConfig, "gemma2": tf.Gemma2Config, "phi3": tf.Phi3Config,
            "gpt_neox": tf.GPTNeoXConfig, "falcon": tf.FalconConfig, "opt": tf.OPTConfig, "mpt": tf.MptConfig,
-           "mamba2": tf.Mamba2Config, "vit": tf.ViTConfig, "swin": tf.SwinConfig, "resnet": tf.ResNetConfig}
+           "mamba2": tf.Mamba2Config, "vit": tf.ViTConfig, "swin": tf.SwinConfig, "resnet": tf.ResNetConfig,
+           "clip": tf.CLIPConfig, "clip_text_model": tf.CLIPTextConfig, "clip_vision_model": tf.CLIPVisionConfig}
 
 # hugging_face.cpp reads these.
 USED = {
@@ -67,6 +68,11 @@ USED = {
     "swin": """depths embed_dim hidden_size num_heads num_layers image_size patch_size window_size num_channels id2label
                problem_type drop_path_rate""",
     "resnet": "depths layer_type embedding_size hidden_sizes num_channels id2label problem_type",
+    "clip": "text_config vision_config projection_dim",
+    "clip_text_model": """num_hidden_layers hidden_size num_attention_heads intermediate_size vocab_size
+                          max_position_embeddings""",
+    "clip_vision_model": """num_hidden_layers hidden_size num_attention_heads intermediate_size image_size patch_size
+                            num_channels""",
 }
 # Keys of earlier versions, with their defaults.
 USED_BEFORE = {
@@ -100,6 +106,7 @@ HARMLESS = set("""
     summary_proj_to_labels summary_first_dropout reorder_and_upcast_attn pretraining_tp hidden_dropout dropout init_std
     original_max_position_embeddings init_device learned_pos_emb embedding_fraction norm_type resid_pdrop emb_pdrop
     residual_in_fp32 time_step_rank time_step_min time_step_max time_step_floor rescale_prenorm_residual
+    projection_dim logit_scale_init_value
     encoder_stride pooler_output_size pooler_act stage_names out_features out_indices _out_features _out_indices
     """.split())
 HARMLESS_BEFORE = """
@@ -149,6 +156,9 @@ def rows(model_type, config):
             yield key, "kOtherName", target
     if model_type == "qwen2":  # of later versions of the model
         yield "use_mrope", "kRefused", False
+    if model_type == "clip":  # towers said twice
+        yield "text_config_dict", "kRefused", None
+        yield "vision_config_dict", "kRefused", None
     if model_type == "mamba2":  # of earlier ones
         yield "rms_norm", "kRefused", True
     for key, default in REFUSED_BEFORE.items():

@@ -12,6 +12,10 @@ namespace trainyard {
 /// What an Infinity of Python's json is read as.
 inline constexpr double kInfinityInJson = 1e308;
 
+/// Maps of CLIP's towers.
+inline constexpr const char* kClipText = "text_config";
+inline constexpr const char* kClipImage = "vision_config";
+
 double norm_eps(const JsonObject& json, const char* key, double otherwise);
 
 /// total / parts; refused where they do not divide it.

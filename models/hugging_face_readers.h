@@ -23,8 +23,9 @@ ModelConfig read_gemma(const JsonObject& json);
 ModelConfig read_gemma2(const JsonObject& json);
 ModelConfig read_phi3(const JsonObject& json);
 
-// hugging_face_mamba2.cpp
+// hugging_face_mamba2.cpp, hugging_face_clip.cpp
 ModelConfig read_mamba2(const JsonObject& json);
+ModelConfig read_clip(const JsonObject& json);
 
 // hugging_face_images.cpp
 ModelConfig read_vit(const JsonObject& json);

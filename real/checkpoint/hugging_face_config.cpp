@@ -285,6 +285,32 @@ nlohmann::json describe_swin(const ModelConfig& c) {
           {"drop_path_rate", 0.0}};
 }
 
+nlohmann::json describe_clip(const ModelConfig& c) {
+  const auto tower = [&](const char* type, std::int64_t layers, std::int64_t width,
+                         std::int64_t heads) {
+    return nlohmann::json{{"model_type", type},
+                          {"num_hidden_layers", layers},
+                          {"hidden_size", width},
+                          {"num_attention_heads", heads},
+                          {"intermediate_size", 4 * width},
+                          {"projection_dim", c.projection_dim}};
+  };
+  nlohmann::json text = tower("clip_text_model", c.layers, c.hidden, c.heads);
+  text.update({{"vocab_size", c.vocab},
+               {"max_position_embeddings", c.seq_len},
+               {"pad_token_id", 1},
+               {"bos_token_id", c.vocab - 2},
+               {"eos_token_id", c.vocab - 1}});
+  nlohmann::json image = tower("clip_vision_model", c.image_layers, c.image_hidden, c.image_heads);
+  image.update(
+      {{"image_size", c.image_size}, {"patch_size", c.patch_size}, {"num_channels", c.channels}});
+  return {{"architectures", {"CLIPModel"}},
+          {"model_type", "clip"},
+          {"projection_dim", c.projection_dim},
+          {"text_config", text},
+          {"vision_config", image}};
+}
+
 nlohmann::json describe_resnet(const ModelConfig& c) {
   const bool bottleneck = c.depth >= kLeastBottleneckDepth;
   const std::int64_t width = kResnetChannels * c.width_factor;  // of the stem
@@ -323,8 +349,10 @@ std::string hugging_face_config(const ModelConfig& config, DType dtype) {
     case HuggingFaceType::kVit:
     case HuggingFaceType::kSwin:
     case HuggingFaceType::kResnet:
+    case HuggingFaceType::kClip:
       json = type == HuggingFaceType::kVit    ? describe_vit(config)
              : type == HuggingFaceType::kSwin ? describe_swin(config)
+             : type == HuggingFaceType::kClip ? describe_clip(config)
                                               : describe_resnet(config);
       json["torch_dtype"] = torch_name(dtype);
       break;

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "engine/base/error.h"
+#include "models/model.h"
 #include "real/checkpoint/hugging_face_tables.h"
 #include "real/checkpoint/name_pattern.h"
 #include "real/checkpoint/stored_weights.h"
@@ -59,6 +60,7 @@ void place_rows(std::vector<HuggingFaceWeight>& weights, std::int64_t groups) {
     weight.their_shape.front() = weight.rows;
     if (weight.transposed) std::swap(weight.their_shape[0], weight.their_shape[1]);
     if (weight.boxed) weight.their_shape.insert(weight.their_shape.begin(), 1);
+    if (weight.bare) weight.their_shape.erase(weight.their_shape.begin());
     if (weight.run == 0) continue;
     weight.first_row /= groups;
     weight.run = weight.shape.front() / groups;
@@ -67,6 +69,10 @@ void place_rows(std::vector<HuggingFaceWeight>& weights, std::int64_t groups) {
 }
 
 }  // namespace
+
+Graph graph_of_weights(const ModelConfig& config) {
+  return build_model(config, {.microbatch = std::max<std::int64_t>(1, config.contrast)});
+}
 
 std::vector<HuggingFaceWeight> hugging_face_weights(HuggingFaceType type, const Graph& graph) {
   std::vector<HuggingFaceWeight> weights;
@@ -88,7 +94,8 @@ std::vector<HuggingFaceWeight> hugging_face_weights(HuggingFaceType type, const 
         one.transposed = row.transposed && weight.shape.size() == 2;
         one.run = row.grouped ? 1 : 0;  // until all rows are known
         one.boxed = row.boxed, one.their_shape = weight.dims;
-        if (row.flat) one.their_shape.erase(one.their_shape.begin() + 1);
+        if (row.lacks == 2) one.their_shape.erase(one.their_shape.begin() + 1);
+        one.bare = row.lacks == 1, one.offset = row.offset;
         if (row.of_heads > 0) one.part = {row.of_heads - 1, 3, rows_of_head(weight, stored)};
       }
     }

@@ -29,6 +29,8 @@ struct HuggingFaceWeight {
   std::int64_t run = 0;        // rows of ours that lie together there; 0: all
   std::int64_t stride = 0;     // from one run to the next
   bool boxed = false;          // theirs has a dim of 1 in front
+  bool bare = false;           // theirs lacks the first dim of ours, which is 1
+  double offset = 0;           // theirs is ours and this number
   HeadPart part = {};          // of ours that is there
   std::vector<std::int64_t> their_shape = {};
 };
@@ -49,6 +51,9 @@ inline std::int64_t their_row(const HuggingFaceWeight& weight, std::int64_t held
   if (weight.run == 0) return weight.first_row + held;
   return weight.first_row + held / weight.run * weight.stride + held % weight.run;
 }
+
+/// The model's graph of as few samples as there may be: its weights are the same for all.
+Graph graph_of_weights(const ModelConfig& config);
 
 /// Every weight of `graph`, a graph of build_model(), at least once, or all parts of it; what
 /// transformers keeps twice is there twice, first where it is computed with. Weights stacked in one

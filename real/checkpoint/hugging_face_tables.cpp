@@ -14,9 +14,13 @@ constexpr Row boxed(std::string_view ours, std::string_view theirs) {
   return {ours, theirs, false, false, false, true};
 }
 
-/// The kernels of a convolution along one dim.
-constexpr Row flat(std::string_view ours, std::string_view theirs) {
-  return {ours, theirs, false, false, false, false, true};
+/// Theirs lacks a dim of ours.
+constexpr Row lacking(std::string_view ours, std::string_view theirs, std::int8_t dim,
+                      double offset = 0) {
+  Row row{ours, theirs};
+  row.lacks = dim;
+  row.offset = offset;
+  return row;
 }
 
 /// A part of a weight that theirs holds by groups.
@@ -26,7 +30,9 @@ constexpr Row by_group(std::string_view ours, std::string_view theirs) {
 
 /// One of q, k and v, which ours holds head by head.
 constexpr Row of_heads(std::string_view ours, std::string_view theirs, std::int8_t which) {
-  return {ours, theirs, false, false, false, false, false, which};
+  Row row{ours, theirs};
+  row.of_heads = which;
+  return row;
 }
 
 constexpr Row kGpt2[] = {
@@ -226,7 +232,7 @@ constexpr Row kMamba2[] = {
     {"embedding.tokens", "backbone.embeddings"},
     {"layers.*.norm", "backbone.layers.*.norm"},
     {"layers.*.mixer.in_proj", "backbone.layers.*.mixer.in_proj"},
-    flat("layers.*.mixer.conv.weight", "backbone.layers.*.mixer.conv1d.weight"),
+    lacking("layers.*.mixer.conv.weight", "backbone.layers.*.mixer.conv1d.weight", 2),
     {"layers.*.mixer.conv", "backbone.layers.*.mixer.conv1d"},
     {"layers.*.mixer.A_log", "backbone.layers.*.mixer.A_log"},
     {"layers.*.mixer.dt_bias", "backbone.layers.*.mixer.dt_bias"},
@@ -272,6 +278,39 @@ constexpr Row kSwin[] = {
     {"head", "classifier"},
 };
 
+// ln(1 / 0.07), from where the scale of ours counts.
+constexpr double kFirstLogScale = 2.6592600369327779;
+
+constexpr Row kClip[] = {
+    {"text.embedding.tokens", "text_model.embeddings.token_embedding"},
+    {"text.embedding.positions", "text_model.embeddings.position_embedding"},
+    {"text.layers.*.norm_1", "text_model.encoder.layers.*.layer_norm1"},
+    {"text.layers.*.attention.q", "text_model.encoder.layers.*.self_attn.q_proj"},
+    {"text.layers.*.attention.k", "text_model.encoder.layers.*.self_attn.k_proj"},
+    {"text.layers.*.attention.v", "text_model.encoder.layers.*.self_attn.v_proj"},
+    {"text.layers.*.attention.proj", "text_model.encoder.layers.*.self_attn.out_proj"},
+    {"text.layers.*.norm_2", "text_model.encoder.layers.*.layer_norm2"},
+    {"text.layers.*.mlp.fc1", "text_model.encoder.layers.*.mlp.fc1"},
+    {"text.layers.*.mlp.fc2", "text_model.encoder.layers.*.mlp.fc2"},
+    {"text.final_norm", "text_model.final_layer_norm"},
+    {"text.projection", "text_projection"},
+    {"image.embedding.patches", "vision_model.embeddings.patch_embedding"},
+    lacking("image.embedding.class_token.weight", "vision_model.embeddings.class_embedding", 1),
+    {"image.embedding.positions", "vision_model.embeddings.position_embedding"},
+    {"image.embedding.norm", "vision_model.pre_layrnorm"},
+    {"image.layers.*.norm_1", "vision_model.encoder.layers.*.layer_norm1"},
+    {"image.layers.*.attention.q", "vision_model.encoder.layers.*.self_attn.q_proj"},
+    {"image.layers.*.attention.k", "vision_model.encoder.layers.*.self_attn.k_proj"},
+    {"image.layers.*.attention.v", "vision_model.encoder.layers.*.self_attn.v_proj"},
+    {"image.layers.*.attention.proj", "vision_model.encoder.layers.*.self_attn.out_proj"},
+    {"image.layers.*.norm_2", "vision_model.encoder.layers.*.layer_norm2"},
+    {"image.layers.*.mlp.fc1", "vision_model.encoder.layers.*.mlp.fc1"},
+    {"image.layers.*.mlp.fc2", "vision_model.encoder.layers.*.mlp.fc2"},
+    {"image.final_norm", "vision_model.post_layernorm"},
+    {"image.projection", "visual_projection"},
+    lacking("logit_scale", "logit_scale", 1, kFirstLogScale),
+};
+
 constexpr Row kResnet[] = {
     {"stem.conv", "resnet.embedder.embedder.convolution"},
     {"stem.norm", "resnet.embedder.embedder.normalization"},
@@ -310,6 +349,7 @@ std::vector<std::span<const NameRow>> name_tables(HuggingFaceType type) {
     case HuggingFaceType::kVit: return {kVit};
     case HuggingFaceType::kSwin: return {kSwin};
     case HuggingFaceType::kResnet: return {kResnet};
+    case HuggingFaceType::kClip: return {kClip};
   }
   bug("a model type without names");
 }
@@ -322,7 +362,8 @@ std::string_view base_prefix(HuggingFaceType type) {
     case HuggingFaceType::kMpt: return "transformer.";
     case HuggingFaceType::kBert: return "bert.";
     case HuggingFaceType::kRoberta: return "roberta.";
-    case HuggingFaceType::kT5: return "";
+    case HuggingFaceType::kT5:
+    case HuggingFaceType::kClip: return "";
     case HuggingFaceType::kMamba2: return "backbone.";
     case HuggingFaceType::kVit: return "vit.";
     case HuggingFaceType::kSwin: return "swin.";

@@ -20,7 +20,8 @@ struct NameRow {
   bool untied = false;
   bool grouped = false;      // theirs has what belongs to each key-value head together
   bool boxed = false;        // theirs has a dim of 1 in front
-  bool flat = false;         // theirs lacks the second dim of ours, which is 1
+  std::int8_t lacks = 0;     // the first (1) or second (2) dim of ours is 1, and theirs lacks it
+  double offset = 0;         // theirs is ours and this number
   std::int8_t of_heads = 0;  // theirs has of each head of ours q (1), k (2) or v (3) alone
 };
 

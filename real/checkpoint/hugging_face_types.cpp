@@ -267,11 +267,13 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
       refuse_if(config.norm_eps != 1e-5, "norm_eps", "ResNet with another epsilon", "1e-5");
       return HuggingFaceType::kResnet;
     case Family::kMamba2: return HuggingFaceType::kMamba2;
+    case Family::kClip:
+      refuse_if(config.norm_eps != 1e-5, "norm_eps", "CLIP with another epsilon", "1e-5");
+      return HuggingFaceType::kClip;
     case Family::kVgg:
     case Family::kDensenet:
     case Family::kUnet:
     case Family::kNcf:
-    case Family::kClip:
     case Family::kOnnx:
       refuse_model("family", "weights of " + std::string(to_string(config.family)) +
                                  " have no Hugging Face form in this version");
@@ -281,7 +283,7 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
 
 bool has_hugging_face_type(Family family) {
   return is_transformer_of_text(family) || family == Family::kVit || family == Family::kSwin ||
-         family == Family::kResnet || family == Family::kMamba2;
+         family == Family::kResnet || family == Family::kMamba2 || family == Family::kClip;
 }
 
 std::vector<HuggingFaceType> hugging_face_types(const ModelConfig& config) {

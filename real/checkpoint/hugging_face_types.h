@@ -28,14 +28,16 @@ enum class HuggingFaceType : std::uint8_t {
   kMamba2,
   kVit,
   kSwin,
-  kResnet
+  kResnet,
+  kClip
 };
 
 /// The class that holds what we train: GPT2LMHeadModel, BertForPreTraining with a next-sentence
 /// head and BertForMaskedLM without, RobertaForMaskedLM, T5ForConditionalGeneration,
 /// LlamaForCausalLM, MistralForCausalLM with a window, Qwen2ForCausalLM, and so on,
-/// Mamba2ForCausalLM, ViTForImageClassification, SwinForImageClassification. RoBERTa is what
-/// has one token type. Throws ConfigError on what no such class can be: a GPT without biases, say.
+/// Mamba2ForCausalLM, ViTForImageClassification, SwinForImageClassification, CLIPModel. RoBERTa is
+/// what has one token type. Throws ConfigError on what no such class can be: a GPT without biases,
+/// say.
 HuggingFaceType hugging_face_type(const ModelConfig& config);
 
 /// Whether models of the family have such a class.

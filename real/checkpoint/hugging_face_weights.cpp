@@ -123,6 +123,17 @@ void read_rows(const Sources& sources, const Piece& wanted, std::span<std::byte>
   }
 }
 
+/// Theirs is ours and a number, which is taken off before anything is rounded.
+void read_less(const Sources& sources, const Piece& wanted, std::span<std::byte> out) {
+  Piece exact = wanted;
+  exact.dtype = DType::kFp64;
+  Numbered<double> numbers(wanted.flat_end - wanted.flat_begin);
+  read_rows(sources, exact, std::as_writable_bytes(std::span(numbers)));
+  for (double& number : numbers) number -= sources.front().weight.offset;
+  convert(DType::kFp64, std::as_bytes(std::span(numbers)).data(), wanted.dtype, out.data(),
+          std::ssize(numbers));
+}
+
 /// Theirs is [in, rows]: what is a row of ours is a column there.
 void read_columns(const Source& source, const Piece& wanted, std::span<std::byte> out) {
   const std::int64_t width = wanted.shape[1];
@@ -166,7 +177,7 @@ HuggingFaceWeights HuggingFaceWeights::open(const std::string& path, const Model
       theirs[name] = {&tensor, parts->files.back()->path()};
     }
   }
-  const Graph graph = build_model(config, {});
+  const Graph graph = graph_of_weights(config);
   std::string problem;
   for (const HuggingFaceType type : hugging_face_types(config)) {
     const HuggingFaceWeight* missing = nullptr;
@@ -205,7 +216,9 @@ void HuggingFaceWeights::read(const Piece& wanted, std::span<std::byte> out) con
     refuse(parts_->path, wanted.tensor + ": is " + source.tensor->dtype_name + ", expected " +
                              std::string(to_string(wanted.dtype)));
   }
-  if (source.weight.transposed) {
+  if (source.weight.offset != 0) {
+    read_less(sources, wanted, out);
+  } else if (source.weight.transposed) {
     read_columns(source, wanted, out);
   } else {
     read_rows(sources, wanted, out);

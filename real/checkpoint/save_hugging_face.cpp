@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/indexed.h"
 #include "models/model.h"
+#include "real/checkpoint/convert.h"
 #include "real/checkpoint/host_file.h"
 #include "real/checkpoint/hugging_face_names.h"
 #include "real/checkpoint/safetensors.h"
@@ -22,9 +23,23 @@ using Weights = std::vector<HuggingFaceWeight>;
 
 constexpr std::int64_t kBufferElements = std::int64_t{1} << 24U;
 
+/// A number, and what theirs has beside it.
+std::vector<std::byte> read_and_more(const Checkpoint& checkpoint, const HuggingFaceWeight& weight,
+                                     DType dtype) {
+  check(product(weight.shape) == 1, "one number is read as a whole");
+  double number = 0;
+  checkpoint.read(whole_tensor(weight.ours, DType::kFp64, weight.shape),
+                  std::as_writable_bytes(std::span(&number, 1)));
+  number += weight.offset;
+  std::vector<std::byte> bytes(size_in_bytes(dtype));
+  convert(DType::kFp64, std::as_bytes(std::span(&number, 1)).data(), dtype, bytes.data(), 1);
+  return bytes;
+}
+
 std::vector<std::byte> read_rectangle(const Checkpoint& checkpoint, const HuggingFaceWeight& weight,
                                       DType dtype, std::size_t dim, std::int64_t begin,
                                       std::int64_t count) {
+  if (weight.offset != 0) return read_and_more(checkpoint, weight, dtype);
   std::vector<std::int64_t> start(weight.shape.size(), 0);
   std::vector<std::int64_t> extent = weight.shape;
   start[dim] = begin;
@@ -115,7 +130,7 @@ std::filesystem::path made_folder(const std::string& folder) {
 void save_hugging_face(const Checkpoint& checkpoint, const ModelConfig& config,
                        const std::string& folder, DType dtype, const std::string& written_by) {
   const std::string text = hugging_face_config(config, dtype);
-  const Weights weights = hugging_face_weights(hugging_face_type(config), build_model(config, {}));
+  const Weights weights = hugging_face_weights(hugging_face_type(config), graph_of_weights(config));
   const std::filesystem::path path = made_folder(folder);
   write_weights(checkpoint, weights, dtype, (path / "model.safetensors").string(), written_by);
   OutputFile file((path / "config.json").string());

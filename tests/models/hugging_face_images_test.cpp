@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "models/hugging_face.h"
+#include "models/presets.h"
 
 namespace trainyard {
 
@@ -122,6 +123,31 @@ TEST_CASE("a rate at which swin leaves blocks out is a warning") {
         std::vector<std::string>{
             "c.json:1:24: drop_path_rate: no block is left out while swin trains here, as "
             "transformers does at a rate of up to 0.2"});
+}
+
+TEST_CASE("CLIP has a map for each tower") {
+  const ModelConfig usual = parse("clip", R"(, "text_config": {}, "vision_config": {})");
+  ModelConfig preset = find_model_preset("clip-vit-b-32")->config;
+  preset.name = usual.name;
+  CHECK(usual == preset);
+  const ModelConfig config = parse("clip", R"(, "projection_dim": 10,
+      "text_config": {"hidden_size": 12, "intermediate_size": 48, "num_attention_heads": 3,
+                      "num_hidden_layers": 2, "vocab_size": 23, "max_position_embeddings": 7},
+      "vision_config": {"hidden_size": 24, "intermediate_size": 96, "num_attention_heads": 4,
+                        "num_hidden_layers": 3, "image_size": 8, "patch_size": 4})");
+  CHECK((config.layers == 2 && config.hidden == 12 && config.heads == 3 && config.vocab == 23));
+  CHECK((config.image_layers == 3 && config.image_hidden == 24 && config.image_heads == 4));
+  CHECK((config.seq_len == 7 && config.image_size == 8 && config.projection_dim == 10));
+  CHECK(error_of("clip", R"("text_config": {})") ==
+        "vision_config: missing: expected the numbers of a tower");
+  CHECK(error_of("clip", R"("text_config": {"intermediate_size": 1024}, "vision_config": {})") ==
+        "text_config.intermediate_size: only MLPs of 4 x hidden_size are modelled; expected 2048, "
+        "got 1024");
+  CHECK(error_of("clip", R"("text_config": {}, "vision_config": {"hidden_act": "gelu"})") ==
+        "vision_config.hidden_act: \"gelu\" is not modelled; expected \"quick_gelu\"");
+  CHECK(
+      error_of("clip", R"("text_config": {}, "vision_config": {}, "text_config_dict": {"a": 1})") ==
+      "text_config_dict: {\"a\":1} is not modelled; expected null");
 }
 
 }  // namespace trainyard

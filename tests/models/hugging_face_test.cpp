@@ -72,12 +72,14 @@ TEST_CASE("published config.json files give the published number of parameters")
       {"resnet-18.json", 11'178'051},
       {"resnet-50.json", 23'514'179},
       {"resnet-152-x2.json", 232'265'859},
+      {"clip-vit-b-32.json", 151'277'313},  // as the preset
   }));
   CAPTURE(file);
   const HuggingFaceModel model = read_hugging_face_config(golden(file));
   ModelConfig config = model.config;
   config.seq_len = std::min<std::int64_t>(config.seq_len, 8192);  // of 2^40 elements at most
-  CHECK(count_parameters(build_model(config, {})).with_head == count);
+  const BuildOptions one_group{.microbatch = std::max<std::int64_t>(1, config.contrast)};
+  CHECK(count_parameters(build_model(config, one_group)).with_head == count);
   CHECK(model.config.name == golden(file));
 }
 
@@ -259,7 +261,7 @@ TEST_CASE("numbers that a study refuses are refused at their key") {
 TEST_CASE("what cannot be built names the key, where it is, and what would work") {
   const std::string known =
       "; expected gpt2, bert, roberta, t5, llama, mistral, qwen2, qwen3, gemma, gemma2, phi3, "
-      "gpt_neox, falcon, opt, mpt, mamba2, vit, swin or resnet";
+      "gpt_neox, falcon, opt, mpt, mamba2, vit, swin, resnet or clip";
   CHECK(error_of(R"({"n_layer": 12})") == "c.json:1:1: model_type: missing" + known);
   CHECK(error_of(R"({"model_type": "xlnet"})") ==
         "c.json:1:2: model_type: unknown model type 'xlnet'" + known);

@@ -9,7 +9,7 @@ For one tiny model of each kind: transformers makes it, with random weights ever
 again ("again"). Then
   - transformers loads "again" with no key missing or unexpected, and every weight is the same,
   - its logits are those that the model of models/*.cpp gives, written down here in numpy, with the
-    weights of "ours" under our names.
+    weights of "ours" under our names; of CLIP and Mamba-2 its loss is that of plain_models.py.
 
 With --golden DIR it also writes the names and shapes that transformers saved, which
 tests/real/checkpoint/hugging_face_names_test.cpp compares with (DIR is tests/golden/hugging_face/names).
@@ -25,6 +25,8 @@ import numpy as np
 import torch
 import transformers as tf
 from safetensors.numpy import load_file
+
+import plain_models
 
 V, D, N, H, F, S = 23, 12, 3, 4, 20, 7  # vocabulary, hidden, heads, head dim, ffn, sequence
 
@@ -55,7 +57,12 @@ def tiny_models():
     resnet = dict(embedding_size=64, num_labels=5)
     mamba2 = dict(num_hidden_layers=2, hidden_size=D, expand=2, num_heads=N, head_dim=2 * D // N, n_groups=1,
                   state_size=6, chunk_size=4, vocab_size=V)
+    tower = dict(num_hidden_layers=2, hidden_size=D, num_attention_heads=N, intermediate_size=4 * D)
+    clip = dict(text_config=dict(tower, vocab_size=V, max_position_embeddings=S, eos_token_id=V - 1, bos_token_id=V - 2),
+                vision_config=dict(tower, hidden_size=2 * D, intermediate_size=8 * D, image_size=8, patch_size=4),
+                projection_dim=10)
     return {
+        "clip": tf.CLIPModel(tf.CLIPConfig(**clip)),
         "mamba2": tf.Mamba2ForCausalLM(tf.Mamba2Config(**mamba2)),
         "mamba2-tied": tf.Mamba2ForCausalLM(tf.Mamba2Config(**mamba2, tie_word_embeddings=True)),
         "resnet-basic": tf.ResNetForImageClassification(tf.ResNetConfig(
@@ -255,6 +262,27 @@ def their_logits(model, ids):
     return out.logits[0].numpy()
 
 
+def plain_losses(model, weights):
+    """The loss of one batch: by plain_models.py, which train.py holds ours to, on our weights, and by theirs."""
+    numbers = np.random.default_rng(2)
+    for name, weight in weights.items():  # dims behind the first are stored as one
+        if name.endswith("mixer.conv.weight"):
+            weights[name] = weight.reshape(len(weight), 1, 1, -1)
+        elif name == "image.embedding.patches.weight":
+            weights[name] = weight.reshape(len(weight), 3, 4, 4)
+    ids = torch.from_numpy(numbers.integers(0, V - 2, (4, S + 1)))
+    if model.config.model_type == "mamba2":
+        x = {"tokens": ids[:, :-1], "labels": ids[:, 1:]}
+        logits = model(x["tokens"]).logits
+        theirs = torch.nn.functional.cross_entropy(logits.flatten(0, 1), x["labels"].flatten())
+        return plain_models.mamba2_loss(weights, x, {"norm_eps": 1e-5}).item(), theirs.item()
+    ids[:, -2] = V - 1  # ends the text
+    x = {"tokens": ids[:, :-1], "images": torch.from_numpy(numbers.standard_normal((4, 3, 8, 8)))}
+    theirs = model(input_ids=x["tokens"], pixel_values=x["images"], return_loss=True).loss
+    numbers = {"norm_eps": 1e-5, "heads": N, "image_heads": N, "contrast": 4}
+    return plain_models.clip_loss(weights, x, numbers).item(), theirs.item()
+
+
 def check(name, folder):
     theirs_cls = getattr(tf, json.load(open(f"{folder}/theirs/config.json"))["architectures"][0])
     original = theirs_cls.from_pretrained(f"{folder}/theirs").eval()
@@ -272,7 +300,16 @@ def check(name, folder):
     for key, value in original.state_dict().items():
         if key in dead:
             continue
-        assert torch.equal(state[key], value), (name, key)
+        # CLIP's scale is kept as its distance from where it starts, in fp32.
+        same = torch.equal(state[key], value) or key == "logit_scale" and torch.allclose(state[key], value, atol=3e-7)
+        assert same, (name, key)
+    if model.config.model_type in plain_models.LOSSES:
+        ours = {k: torch.from_numpy(v.astype(np.float64)) for k, v in
+                load_file(f"{folder}/ours/step-00000001/rank-00000.safetensors").items()}
+        got, expected = plain_losses(original.double(), ours)
+        assert abs(got / expected - 1) < 1e-6, (name, got, expected)
+        print(f"{name:18} {type(model).__name__:28} {len(ours):3} weights, losses {got:.6f} and {expected:.6f}")
+        return
     # What these compute is compared in training (train.py); here they are but read and written.
     if model.config.model_type not in FORWARD:
         print(f"{name:18} {type(model).__name__:28} all weights are the same")
