@@ -110,7 +110,7 @@ def run(trainyard, *words):
 
 def last_error(done):
     lines = [line for line in done.stderr.splitlines() if line.startswith("trainyard")]
-    return (lines or done.stderr.splitlines() or ["exit %d" % done.returncode])[0]
+    return (lines or done.stderr.splitlines()[-1:] or ["exit %d" % done.returncode])[0]
 
 
 def against(trainyard, folder, path, inputs, axes, peer):

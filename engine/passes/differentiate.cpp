@@ -80,7 +80,7 @@ class Differentiator {
       const TensorId input = op.inputs[i];
       const bool parameter = draft_.is_parameter(input);
       const bool weight = (info.weights >> i & 1U) != 0;
-      const bool gathered = weight && !parameter && is_weighted(op.kind);
+      const bool gathered = weight && !parameter && takes_any_weight(op.kind);
       if (weight && (parameter || (gathered && draft_.wants_gradient(input)))) {
         parameters.push_back(input);
         moved = moved || gathered;

@@ -216,7 +216,9 @@ std::optional<std::int64_t> general_workspace(OpKind kind, OpPart part, const Op
     case kGroupNorm: return back ? group_norm_b(s) : group_norm(s);
     case kConv2d:
       if (!back) return convolution_workspace(s, s.reads[0], s.reads[1], s.writes[0]);
-      return weight ? convolution_workspace(s, s.reads[1], s.accumulates[0], s.reads[0])
+      return weight ? convolution_workspace(s, s.reads[1],
+                                            s.accumulates.empty() ? s.writes[0] : s.accumulates[0],
+                                            s.reads[0])
                     : convolution_workspace(s, s.writes[0], s.reads[1], s.reads[0]);
     case kConvTranspose2d:  // the other way round: y as the images of which x is what windows make
       if (!back) return convolution_workspace(s, s.writes[0], s.reads[1], s.reads[0]);

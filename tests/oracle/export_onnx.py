@@ -117,14 +117,14 @@ class Patterns(nn.Module):
 
 
 class Nodes(nn.Module):
-    """Nodes that become several ops: activations, pools that round up, norms, largest elements, sums of products,
-    repeated dims, divisors of their own, columns of a table, and a bias of one feature."""
+    """Nodes that become several ops: activations, pools that round up, windows along one dim, norms, largest elements,
+    sums of products, repeated dims, divisors of their own, columns of a table, and a bias of one feature."""
 
     def __init__(self):
         super().__init__()
         self.conv, self.bent, self.gate = nn.Conv2d(3, 8, 3, 2), nn.PReLU(), nn.Linear(8, 1)
         self.mix, self.table = nn.Parameter(torch.randn(8, 6)), nn.Parameter(torch.randn(6, 11))
-        self.head = nn.Linear(6, 5)
+        self.head, self.line = nn.Linear(6, 5), nn.Conv1d(8, 8, 3, padding=1)
 
     def forward(self, images, ids):
         f = nn.functional
@@ -136,7 +136,7 @@ class Nodes(nn.Module):
         x = x / x.norm(dim=-1, keepdim=True) + x.amax(1, keepdim=True) * x.amin(2, keepdim=True)
         x = torch.maximum(x, x.flip(1)) + torch.minimum(x, 0.5 * x.flip(1))
         x = x * torch.sigmoid(self.gate(x.transpose(1, 2))).transpose(1, 2)
-        x = torch.einsum("ncs,cd->nsd", x, self.mix)
+        x = torch.einsum("ncs,cd->nsd", torch.tanh(self.line(x)), self.mix)
         x = x + torch.einsum("nst,ntd->nsd", torch.einsum("nsd,ntd->nst", x, x).softmax(-1), x)
         halves = torch.cat([x.repeat(1, 1, 2)[..., 3:9], x], 1).sum(1)
         hashed = (ids[..., None] // torch.tensor([1, 3, 7])) % torch.tensor([5, 7, 11])
@@ -147,7 +147,7 @@ class Nodes(nn.Module):
 class Scores(nn.Module):
     """PyTorch's attention, causal and with a mask of data: from operator set 23 on one node each."""
 
-    def __init__(self, width=16):
+    def __init__(self, width=8):
         super().__init__()
         self.embed, self.qkv = nn.Embedding(64, width), nn.Linear(width, 3 * width)
         self.head = nn.Linear(2 * width, 5)
