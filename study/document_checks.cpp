@@ -49,13 +49,6 @@ void check_documents(const Study& study) {
             "lengths are given or drawn, and where documents of a file end is not read in this "
             "version; leave one of data.documents and data.path out");
   }
-  if (study.training.flash_attention != FlashAttention::kOn) {
-    const bool drops = study.training.dropout > 0;
-    fail_at(study, key,
-            "attention stays inside documents in flash kernels, and training.flash_attention is "
-            "off here" +
-                std::string(drops ? "; training.dropout: 0 may allow it" : ""));
-  }
   // Attention knows its documents by the number of its first sample, which follows from the replica
   // and the microbatch.
   const auto refuse = [&](bool wrong, const std::string& other, const std::string& problem) {

@@ -4,7 +4,8 @@ namespace trainyard {
 
 void separate_documents(Graph& graph) {
   for (Op& op : graph.ops) {
-    if (op.kind == OpKind::kFlashAttention || op.kind == OpKind::kRope) op.attrs.documents = true;
+    const bool attends = op.kind == OpKind::kFlashAttention || op.kind == OpKind::kSoftmax;
+    if (attends || op.kind == OpKind::kRope) op.attrs.documents = true;
   }
 }
 

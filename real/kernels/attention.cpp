@@ -36,6 +36,40 @@ void add_attention_bias(KernelCall& call) {
 
 void add_attention_bias_dx(KernelCall& call) { call.set(0, at::sum(call.read(0), {0})); }
 
+namespace {
+
+/// Where query i does not see key j because they are of two documents, [B, 1, S, S].
+at::Tensor other_documents(const KernelCall& call, std::int64_t samples, std::int64_t length) {
+  const at::TensorOptions type(at::kLong);
+  const at::Tensor places = at::arange(0, length, type);
+  std::vector<at::Tensor> documents;
+  for (std::int64_t s = 0; s < samples; ++s) {
+    const at::Tensor begins = at::tensor(call.document_borders_of(s), type);
+    documents.push_back(at::searchsorted(begins, places, /*out_int32=*/false, /*right=*/true));
+  }
+  const at::Tensor of = at::stack(documents).to(call.device);
+  return at::ne(of.view({samples, 1, length, 1}), of.view({samples, 1, 1, length}));
+}
+
+/// Where queries do not see keys of scores [B, N, Sq, Sk], by as many dims; undefined: they see
+/// all, or these are no scores.
+at::Tensor hidden_scores(const KernelCall& call, const at::Tensor& scores) {
+  const OpAttrs& attrs = *call.attrs;
+  if (!attrs.causal && attrs.attended == 0 && !attrs.has_mask && !attrs.documents) return {};
+  const std::int64_t queries = scores.size(2), keys = scores.size(3);
+  at::Tensor hidden;
+  const auto hide = [&](const at::Tensor& more) {
+    hidden = hidden.defined() ? at::logical_or(hidden, more) : more;
+  };
+  if (attrs.causal || attrs.attended > 0)
+    hide(hidden_keys(attrs, queries, keys, scores.device()).view({1, 1, queries, keys}));
+  if (attrs.has_mask) hide((call.read(1) == 0).view({scores.size(0), 1, 1, keys}));
+  if (attrs.documents) hide(other_documents(call, scores.size(0), keys));
+  return hidden;
+}
+
+}  // namespace
+
 void softmax(KernelCall& call) {
   const OpAttrs& attrs = *call.attrs;
   at::Tensor x = call.read(0);
@@ -46,15 +80,7 @@ void softmax(KernelCall& call) {
     const ShardPlace& place = call.read_places[0];
     subtract_distances(x, attrs.alibi, place.start[1], place.whole[1]);
   }
-  if (attrs.causal || attrs.attended > 0 || attrs.has_mask) {  // scores [B, N, Sq, Sk]
-    const std::int64_t queries = x.size(2), keys = x.size(3);
-    at::Tensor hidden;
-    if (attrs.causal || attrs.attended > 0)
-      hidden = hidden_keys(attrs, queries, keys, x.device()).view({1, 1, queries, keys});
-    if (attrs.has_mask) {
-      const at::Tensor padding = (call.read(1) == 0).view({x.size(0), 1, 1, keys});
-      hidden = hidden.defined() ? at::logical_or(hidden, padding) : padding;
-    }
+  if (const at::Tensor hidden = hidden_scores(call, x); hidden.defined()) {
     constexpr double kHidden = -std::numeric_limits<double>::infinity();
     x = attrs.alibi != 0 ? x.masked_fill_(hidden, kHidden) : x.masked_fill(hidden, kHidden);
   }

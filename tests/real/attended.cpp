@@ -207,7 +207,8 @@ void add_by_scores(const TrialTensors& in, std::int64_t first, std::int64_t samp
 
 Attention attend_by_scores(const AttentionTrial& trial) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  const TrialTensors in(trial);
+  TrialTensors in(trial);
+  in.attrs.documents = false;  // each is attended by itself
   std::array<at::Tensor, 4> to = {at::zeros_like(in.q), at::zeros_like(in.q), at::zeros_like(in.k),
                                   at::zeros_like(in.v)};
   if (!trial.documents.on()) add_by_scores(in, 0, kSamples, {0, trial.keys}, to);

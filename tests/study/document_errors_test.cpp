@@ -54,9 +54,6 @@ TEST_CASE("documents that samples cannot be packed of are refused at their key")
   CHECK(error("{lengths: {mean: 20, max: 19}}") ==
         "study.yaml:4:45: data.documents.lengths.max: no document would be as long as the mean of "
         "20 tokens, got 19");
-  CHECK(error("{lengths: 20}", {"training.flash_attention=false"}) ==
-        at + "attention stays inside documents in flash kernels, and training.flash_attention is "
-             "off here");
   CHECK(error("{lengths: 20}", {"model={family: bert, layers: 4, hidden: 64, heads: 8, vocab: 64, "
                                 "seq_len: 48}"}) ==
         at + "samples of families gpt and llama are packed of documents, not those of bert");

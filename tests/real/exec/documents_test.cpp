@@ -71,6 +71,35 @@ TEST_CASE("documents are trained beside every other way to divide a training") {
   }
 }
 
+TEST_CASE("attention that keeps its scores stays inside documents, too") {
+  for (const std::string family : {"gpt", "llama"}) {
+    const std::string text = parity_study(family, kTraining);
+    for (const std::string& documents : {kDrawn, kGiven}) {
+      const LoopbackRun flash = run_loopback(text, {documents}, {.steps = 2});
+      for (const Sets& feature : std::vector<Sets>{
+               {},
+               {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
+               {"cluster.ranks=2", "parallel.context={degree: 2, method: ulysses}"},
+               {"cluster.ranks=4", "parallel.data=2", "parallel.pipeline=2", "recompute=selective"},
+               {"cluster.ranks=2", "parallel.tensor=2", "parallel.tensor_overlap=block",
+                "training.microbatch=2"}}) {
+        CAPTURE(family, documents, feature);
+        const Sets scores = joined({documents, "training.flash_attention=false"}, feature);
+        check_same(flash, run_loopback(text, scores, {.steps = 2}), kFp64);
+      }
+    }
+  }
+}
+
+TEST_CASE("probabilities that are dropped out stay inside documents") {
+  // CPUs' flash kernels have no dropout: scores are kept.
+  const std::string text = parity_study("gpt", "precision: fp64, dropout: 0.1, clip_norm: 0.01");
+  const LoopbackRun one = run_loopback(text, {kDrawn}, {.steps = 2});
+  const Sets many = {"cluster.ranks=4", "parallel.data=2", "parallel.tensor=2", kDrawn};
+  check_same(one, run_loopback(text, many, {.steps = 2}), kFp64);
+  CHECK(one.losses != run_loopback(text, {}, {.steps = 2}).losses);
+}
+
 TEST_CASE("windows and contiguous cuts train as on one device") {
   for (const std::string family : {"gpt", "llama"}) {
     const std::string text = parity_study(family, kTraining);
