@@ -111,6 +111,15 @@ void read_reshard(const Section& section, const YamlNode& node, ZeroConfig& zero
   if (zero.reshard_after_forward == 1) node.fail("one rank would have all of it; write false");
 }
 
+/// Means something to stage 3 alone, whose parameters owners cannot have.
+void read_layout(Section& section, ZeroConfig& zero) {
+  section.read_given("layout", [&](const YamlNode& layout) {
+    const bool flat = kZeroLayoutWords[read_word(layout, "layout", kZeroLayoutWords)] == "flat";
+    if (!flat && zero.stage >= 3 && zero.by == ZeroConfig::By::kShard)
+      zero.by = ZeroConfig::By::kRows;
+  });
+}
+
 /// `offload: optimizer`, or `offload: {optimizer: host, parameters: host}`.
 void read_zero_offload(Section& zero, ZeroConfig::Offload& offload) {
   const auto node = zero.given("offload");
@@ -130,7 +139,7 @@ void read_zero_offload(Section& zero, ZeroConfig::Offload& offload) {
 /// Keys that say how a stage divides mean nothing to lower ones.
 void warn_of_unused(const Section& section, Study& study) {
   constexpr std::string_view kReductions[] = {"reduce", "reduce_dtype"};
-  constexpr std::string_view kGathers[] = {"units", "prefetch", "gathers_in_flight",
+  constexpr std::string_view kGathers[] = {"units", "layout", "prefetch", "gathers_in_flight",
                                            "reshard_after_forward"};
   const int stage = study.parallel.zero.stage;
   const auto warn = [&](std::string_view key, int least, const std::string& why) {
@@ -177,6 +186,7 @@ void read_zero(Section& parallel, ZeroConfig& zero) {
                              [&](const YamlNode& ranks) { read_reshard(section, ranks, zero); });
         }},
        {"offload", [&] { read_zero_offload(section, zero.offload); }},
+       {"layout", [&] { read_layout(section, zero); }},
        {"units", [&] {
           section.read_given("units", [&](const YamlNode& units) { read_units(units, zero); });
         }}});

@@ -126,7 +126,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("streams_wait_where_interleaved", profile.streams_wait_where_interleaved);
   flag("scatter_gather", profile.scatter_gather);
   flag("expandable_segments", profile.expandable_segments);
-  flag("copies_gathered_units", profile.copies_gathered_units);
+  flag("per_parameter_shards", profile.per_parameter_shards);
   read_entry(node, "bucket_elements", profile, [&](const YamlNode& entry) {
     profile.bucket_elements =
         static_cast<std::int32_t>(entry.as_integer(1, std::numeric_limits<std::int32_t>::max()));

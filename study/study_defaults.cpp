@@ -245,6 +245,12 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
     study.parallel.scatter_gather = false;
     study.origins["parallel.scatter_gather"] = default_origin(study.framework.name + "'s");
   }
+  ZeroConfig& zero = study.parallel.zero;
+  if (zero.stage >= 3 && !is_said(study, "parallel.zero.layout")) {
+    if (software.per_parameter_shards && zero.by == ZeroConfig::By::kShard)
+      zero.by = ZeroConfig::By::kRows;
+    study.origins["parallel.zero.layout"] = default_origin(study.framework.name + "'s");
+  }
   warn_of_schedule(study, software);
   resolve_virtual_stages(study);
   resolve_case_partition(study);

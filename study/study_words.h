@@ -32,6 +32,8 @@ inline constexpr IndexedArray<ZeroConfig::By, std::string_view, 2> kZeroByWords 
                                                                                    "parameter"};
 inline constexpr IndexedArray<ZeroConfig::Reduce, std::string_view, 2> kZeroReduceWords = {"each",
                                                                                            "last"};
+/// How a unit is laid out: By::kShard and By::kRows.
+inline constexpr std::array<std::string_view, 2> kZeroLayoutWords = {"flat", "per-parameter"};
 /// What parallel.zero.offload has on the host, where one word says it.
 inline constexpr std::array<std::string_view, 3> kZeroOffloadWords = {"none", "optimizer",
                                                                       "parameters"};

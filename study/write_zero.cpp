@@ -12,7 +12,8 @@ void write_zero(ResolvedText& out, const ZeroConfig& zero) {
   out.open("zero");
   out.integer("stage", zero.stage);
   if (zero.stage > 0) {
-    out.text("by", kZeroByWords[zero.by]);
+    const bool rows = zero.by == ZeroConfig::By::kRows;
+    out.text("by", kZeroByWords[rows ? ZeroConfig::By::kShard : zero.by]);
     if (zero.replicate > 1) out.integer("replicate", zero.replicate);
     if (zero.offload != ZeroConfig::Offload{})
       out.line("offload",
@@ -28,6 +29,7 @@ void write_zero(ResolvedText& out, const ZeroConfig& zero) {
     for (const std::string& unit : zero.units)
       units += (units.empty() ? "[" : ", ") + yaml_text(unit);
     out.line("units", units.empty() ? std::string(kLayerUnits) : units + "]");
+    out.text("layout", kZeroLayoutWords[zero.by == ZeroConfig::By::kRows ? 1 : 0]);
     out.integer("prefetch", zero.prefetch);
     out.integer("gathers_in_flight", zero.gathers_in_flight);
     if (zero.reshards_to_some()) {

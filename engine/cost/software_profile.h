@@ -64,9 +64,9 @@ struct SoftwareProfile {
   bool streams_wait_where_interleaved = false;
   bool scatter_gather = true;  // pipeline sends are split over the tensor group
   // PyTorch's allocator, and what lies in it.
-  bool expandable_segments = false;    // its setting of that name is on
-  bool copies_gathered_units = false;  // gathered parameters are copied out of what was gathered
-  std::int32_t bucket_elements = 0;    // gradients reduced together; 0: training.bucket_elements
+  bool expandable_segments = false;   // its setting of that name is on
+  bool per_parameter_shards = false;  // parallel.zero.layout, where the study does not say it
+  std::int32_t bucket_elements = 0;   // gradients reduced together; 0: training.bucket_elements
   std::string placement = "DPT";
   std::vector<std::string>
       schedules;  // words of study_words.h that the framework has; empty: all of them

@@ -261,7 +261,9 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
     // Casts to 8 bits are a library's kernels, or the compiler's.
     case OpKind::kAmax:
     case OpKind::kQuantize:
-    case OpKind::kDeviceCopy: work.plain_copy = true; break;
+    case OpKind::kDeviceCopy:
+    case OpKind::kCopyIn:
+    case OpKind::kCopyOut: work.plain_copy = true; break;
     case OpKind::kSlice:
       // Only the own shard is touched.
       work.bytes = 2 * size(writes[0]);

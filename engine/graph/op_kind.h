@@ -110,7 +110,9 @@ namespace trainyard {
   X(kWithinClip, "within_clip")     /* squared norm -> 1: finite, not clipped */                \
   X(kBeyondClip, "beyond_clip")     /* squared norm -> 1: clipped or not finite */              \
   X(kCorrectAdamW, "correct_adamw") /* norm, was updated, gradients, state -> weights */        \
-  X(kCorrectSgd, "correct_sgd")     /* norm, was updated, gradients -> weights */
+  X(kCorrectSgd, "correct_sgd")     /* norm, was updated, gradients -> weights */               \
+  X(kCopyIn, "copy_in")             /* by parameter -> by shard of a unit */                    \
+  X(kCopyOut, "copy_out")           /* by shard of a unit -> by parameter */
 
 enum class OpKind : std::uint8_t {
 #define TRAINYARD_ENUMERATOR(enumerator, name) enumerator,

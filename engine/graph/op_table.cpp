@@ -179,6 +179,8 @@ OpInfo make_info(OpKind kind) {
     case kZero:
     case kCast:
     case kDeviceCopy:
+    case kCopyIn:
+    case kCopyOut:
     case kSumSquares:
     case kAmax:
     case kQuantize:

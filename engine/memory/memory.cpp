@@ -188,7 +188,7 @@ class MemoryCounter {
     gathered_.assign(program_.values.size(), false);
     for (const Segment& segment : program_.segments) {
       for (const ProgramOp& op : segment.ops) {
-        if (op.kind != OpKind::kAllGather) continue;
+        if (op.kind != OpKind::kAllGather && op.kind != OpKind::kCopyOut) continue;
         const ValueId root = root_[op.writes[0].value];
         const Value& v = value(root);
         if (v.memory == MemoryClass::kParameter && in_arena(v)) gathered_[root] = true;
@@ -354,7 +354,6 @@ FixedMemory fixed_memory(const SoftwareProfile& software, DType precision) {
   fixed.step_copy = bytes_of(software.step_gradient_copies);
   fixed.casts_logits = software.casts_logits;
   fixed.expandable_segments = software.expandable_segments;
-  fixed.copies_units = software.copies_gathered_units;
   fixed.cached = bytes(software.cached_gib);
   fixed.cached_per_parameter = bytes_of(software.cached_weights);
   return fixed;

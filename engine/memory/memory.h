@@ -51,7 +51,6 @@ struct FixedMemory {
   bool casts_logits = false;  // loss_workspace()
   // What reserved_memory() replays:
   bool expandable_segments = false;  // PyTorch's setting of that name
-  bool copies_units = false;         // gathered parameters are copied out of what was gathered
   Bytes cached = 0;                  // kept by the allocator, whatever lives
   Bytes cached_per_parameter = 0;
 };

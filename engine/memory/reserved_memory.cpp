@@ -81,7 +81,10 @@ class Replay {
         }
         continue;
       }
-      for (const Operand& operand : op.reads) first_touch(operand);
+      for (const Operand& operand : op.reads) {
+        first_touch(operand);
+        if (op.kind == OpKind::kCopyOut) copied_out_.insert(operand.value);
+      }
       for (const Operand& operand : op.accumulates) first_touch(operand);
       LossCopies loss = fixed_.casts_logits ? loss_copies(program_, op) : LossCopies();
       for (const Operand& operand : op.writes) {
@@ -121,21 +124,16 @@ class Replay {
     copies.pop_back();
   }
 
-  /// What was gathered is copied to where the parameters are used; the buffer lives until that of
-  /// the next unit has been copied.
-  BlockId take_unit(Bytes bytes) {
-    const BlockId buffer = allocator_.allocate(bytes, kGathers);
-    const BlockId taken = allocator_.allocate(bytes, kCompute);
-    if (gathered_ != kNoIndex) allocator_.free(gathered_);
-    gathered_ = buffer;
-    return taken;
-  }
-
   BlockId take(const Event& event) {
     const Bytes bytes = bytes_of(event.root);
     if (event.loss.bytes > 0) return take_beside(event.loss, bytes);
-    if (event.stream == kGathers && fixed_.copies_units) return take_unit(bytes);
     return allocator_.allocate(bytes, event.stream);
+  }
+
+  /// A buffer that a unit has been copied out of lives until the next one has been, as under FSDP2.
+  void give(ValueId root, BlockId block) {
+    if (copied_out_.contains(root)) std::swap(gathered_, block);
+    if (block != kNoIndex) allocator_.free(block);
   }
 
   void run_segment(SegmentId id, const std::array<Microbatch, 2>& mb) {
@@ -149,7 +147,7 @@ class Replay {
       if (event.frees) {
         const auto found = alive_.find(key);
         if (found == alive_.end()) continue;
-        allocator_.free(found->second);
+        give(event.root, found->second);
         alive_.erase(found);
       } else if (!alive_.contains(key)) {
         alive_.emplace(key, take(event));
@@ -253,7 +251,8 @@ class Replay {
   std::int16_t owner_ = -1;     // of the rank that owns most (owners.h)
   std::vector<ValueId> state_;  // of the optimizer, before the first update
   std::map<std::pair<ValueId, Microbatch>, BlockId> alive_;
-  BlockId gathered_ = kNoIndex;  // the last buffer that a unit was gathered into
+  std::set<ValueId> copied_out_;  // what units are gathered into, and copied out of
+  BlockId gathered_ = kNoIndex;   // the last of these that a unit was copied out of
 };
 
 }  // namespace

@@ -35,10 +35,12 @@ class BucketValues {
     // Averages have no state that a host could update.
     bucket.on_host = parallel_.zero.offloads_state() && bucket.momentum == 0;
     bucket.away = parallel_.zero.offloads_parameters() && bucket.is_gathered();
-    const DType gradient_type =
+    const DType reduced_type =
         bucket.reduced_each ? parallel_.zero.reduce_dtype.value_or(grad_dtype_) : grad_dtype_;
-    add_whole(bucket, name, gradient_type);
-    if (sharded_) add_shards(bucket, name, gradient_type);
+    // What is copied to be reduced is of the parameters' type till then.
+    const bool casts = packs(bucket) && bucket.reduced_each && is_half();
+    add_whole(bucket, name, casts ? config_.precision : reduced_type);
+    if (sharded_) add_shards(bucket, name, reduced_type);
     if (bucket.owner >= 0) {
       bucket.parameter_shard = owned_view(name + ".param_own", bucket.parameter, bucket);
       bucket.whole.push_back(bucket.parameter_shard);
@@ -54,11 +56,22 @@ class BucketValues {
       const std::string suffix = replica ? "@" + std::to_string(bucket.stage) : "";
       add_view(weight, bucket, bucket.parameter, offset, suffix);
       add_view(gradient, bucket, bucket.gradient, offset, suffix);
+      if (bucket.packs()) bucket.rows.push_back(rows_of(bucket, weight, gradient));
       offset += num_elements(tensor(weight).shape);
     }
   }
 
  private:
+  bool packs(const Bucket& bucket) const {
+    return parallel_.zero.by == ZeroConfig::By::kRows && parallel_.shards() > 1 &&
+           bucket.is_gathered();
+  }
+  Bucket::Rows rows_of(const Bucket& bucket, TensorId weight, TensorId gradient) const {
+    const auto& shape = tensor(weight).shape;
+    return {plan_.value(weight, bucket.rank), plan_.value(gradient, bucket.rank), shape[0],
+            num_elements(shape) / shape[0]};
+  }
+
   bool is_half() const {
     return config_.precision == DType::kFp16 || config_.precision == DType::kBf16;
   }
@@ -274,8 +287,18 @@ class BucketValues {
     bucket.pieces = {bucket.own_piece, bucket.piece};
   }
 
+  /// What is gathered and what is reduced, where parameters lie in it by their rows.
+  void add_packed(Bucket& bucket, const std::string& name, DType gradient_type) {
+    bucket.parameter_packed = buffer(name + ".param_packed", config_.precision, Scope::kStep,
+                                     MemoryClass::kParameter, flat_spec(bucket, false));
+    bucket.gradient_packed = buffer(name + ".grad_packed", gradient_type, Scope::kStep,
+                                    MemoryClass::kGradient, gradient_spec(bucket));
+    bucket.whole.insert(bucket.whole.end(), {bucket.parameter_packed, bucket.gradient_packed});
+  }
+
   void add_shards(Bucket& bucket, const std::string& name, DType gradient_type) {
     if (bucket.is_gathered()) {
+      if (packs(bucket)) add_packed(bucket, name, gradient_type);
       add_parameter_shards(bucket, name);
       if (bucket.resharded) add_piece(bucket, name);
     } else {
@@ -288,7 +311,8 @@ class BucketValues {
                                      MemoryClass::kGradient, sum_spec(bucket));
       bucket.shards.push_back(bucket.gradient_shard);
     } else {
-      bucket.gradient_shard = own_shard(name + ".grad_shard", bucket.gradient, bucket);
+      const ValueId reduced = bucket.packs() ? bucket.gradient_packed : bucket.gradient;
+      bucket.gradient_shard = own_shard(name + ".grad_shard", reduced, bucket);
       bucket.shards.push_back(bucket.gradient_shard);
     }
   }

@@ -55,8 +55,8 @@ FetchedCopies::Copies FetchedCopies::make(std::size_t index, std::int32_t stage,
   Bucket& bucket = draft_.plan.buckets[index];
   auto& values = draft_.program.values;
   Copies out;
-  if (values[bucket.parameter].scope == Scope::kMicrobatch) {
-    out.gathered = {bucket.parameter, bucket.own_piece, bucket.cast_shard};
+  if (!bucket.packs() && values[bucket.parameter].scope == Scope::kMicrobatch) {
+    out.gathered = {bucket.parameter, bucket.own_piece, bucket.cast_shard, kNoIndex};
     if (bucket.cast_shard != kNoIndex) values[bucket.cast_shard].scope = Scope::kMicrobatch;
     return out;
   }
@@ -67,10 +67,17 @@ FetchedCopies::Copies FetchedCopies::make(std::size_t index, std::int32_t stage,
     value.scope = Scope::kMicrobatch;
     return out.of[of] = values.add(std::move(value));
   };
-  // Each stands behind what it lies in.
-  for (const ValueId id : families_[index]) {
-    const ValueId made = copy(id);
-    if (values[made].alias) values[made].alias->in = out.of.at(values[made].alias->in);
+  out.gathered = {bucket.parameter, bucket.own_piece, kNoIndex, kNoIndex};
+  if (bucket.packs()) {
+    out.gathered.packed = copy(bucket.parameter_packed);  // from which the call itself copies
+  } else {
+    // Each stands behind what it lies in.
+    for (const ValueId id : families_[index]) {
+      const ValueId made = copy(id);
+      if (values[made].alias) values[made].alias->in = out.of.at(values[made].alias->in);
+    }
+    out.gathered.parameter = out.of.at(bucket.parameter);
+    if (bucket.own_piece != kNoIndex) out.gathered.own_piece = out.of.at(bucket.own_piece);
   }
   const auto sized = [&](std::vector<ValueId>& of_length) {
     std::vector<ValueId> made;
@@ -84,8 +91,6 @@ FetchedCopies::Copies FetchedCopies::make(std::size_t index, std::int32_t stage,
   sized(bucket.whole);
   sized(bucket.shards);
   sized(bucket.pieces);
-  out.gathered.parameter = out.of.at(bucket.parameter);
-  if (bucket.own_piece != kNoIndex) out.gathered.own_piece = out.of.at(bucket.own_piece);
   return out;
 }
 

@@ -17,9 +17,10 @@
 namespace trainyard {
 
 /// A bucket as a segment has it gathered: the parameters, the piece within them that stays, what
-/// is gathered.
+/// is gathered; with Bucket::packs() into what, and copied from there.
 struct GatheredBucket {
-  ValueId parameter = kNoIndex, own_piece = kNoIndex, cast_shard = kNoIndex;
+  ValueId parameter = kNoIndex, own_piece = kNoIndex, cast_shard = kNoIndex, packed = kNoIndex;
+  ValueId target() const { return packed == kNoIndex ? parameter : packed; }
 };
 
 class FetchedCopies {

@@ -94,7 +94,8 @@ class UnitGathering {
   /// The bucket as the segment has it gathered.
   GatheredBucket gathered(SegmentId id, std::size_t index) {
     if (is_fetched(id, index)) return copies_.get(index, segment(id).stage, segment(id).phase);
-    return {bucket(index).parameter, bucket(index).own_piece, bucket(index).cast_shard};
+    const Bucket& of = bucket(index);
+    return {of.parameter, of.own_piece, of.cast_shard, of.parameter_packed};
   }
   bool is_fetched(SegmentId id, std::size_t index) const {
     return holds(units_[id].fetched_buckets, index);
@@ -241,8 +242,8 @@ class UnitGathering {
       std::vector<ProgramOp> ops =
           uses_.has_piece(index, segment(id).phase)
               ? std::vector{collective_op(OpKind::kAllGather, neighbours_, StreamId::kDp, of.piece,
-                                          to.parameter)}
-              : gather_ops(of, {to.cast_shard, loaded(id, index, loads_.size() - 1)}, to.parameter,
+                                          to.target())}
+              : gather_ops(of, {to.cast_shard, loaded(id, index, loads_.size() - 1)}, to.target(),
                            shards_);
       for (ProgramOp& op : ops) {
         for (auto* operands : {&op.reads, &op.writes}) {
@@ -256,14 +257,28 @@ class UnitGathering {
     return draft_.program.values[value].scope <= Scope::kStep;
   }
 
+  /// Pieces are of the parameters as they lie when they have been copied.
+  ProgramOp copy_of_gathered(const GatheredBucket& of, bool from_pieces) const {
+    ProgramOp copy = copy_out_op(shards_, of.packed, of.parameter);
+    if (!from_pieces) return copy;
+    copy.kind = OpKind::kDeviceCopy;
+    copy.group = kNoIndex;
+    return copy;
+  }
+
   /// Once the gather has ended, for which the unit waits.
   void put_free_of_gathered(SegmentId id, const UnitUse& use, std::vector<ProgramOp>& out) {
     ProgramOp free;
     free.kind = OpKind::kFree;
     const Phase phase = segment(id).phase;
     for (const std::size_t index : use.gathers) {
+      const GatheredBucket of = gathered(id, index);
+      if (of.packed != kNoIndex) {
+        out.push_back(copy_of_gathered(of, uses_.has_piece(index, phase)));
+        free.reads.push_back({of.packed, 0});
+      }
       if (uses_.ends_piece(index, phase)) free.reads.push_back({bucket(index).piece, 0});
-      const ValueId cast = gathered(id, index).cast_shard;
+      const ValueId cast = of.cast_shard;
       if (cast != kNoIndex && !uses_.has_piece(index, phase)) free.reads.push_back({cast, 0});
       for (std::size_t k = 0; k < loads_.size(); ++k) {
         const ValueId copy = loaded(id, index, k);

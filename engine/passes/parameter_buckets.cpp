@@ -20,6 +20,18 @@ namespace {
 
 Dims one_dim(std::int64_t extent) { return {Dim{extent, extent, -1}}; }
 
+/// Every rank has as many rows of each parameter, which has as many as all of them in the bucket.
+/// Returns the bucket's elements.
+std::int64_t place_rows(const Bucket& bucket, std::int64_t ranks, Program& program) {
+  std::int64_t elements = 0;
+  for (const Bucket::Rows& of : bucket.rows) {
+    for (const ValueId view : {of.weight, of.gradient})
+      program.values[view].alias->offset = elements;
+    elements += (of.count + ranks - 1) / ranks * ranks * of.elements;
+  }
+  return elements;
+}
+
 class BucketPlanner {
  public:
   BucketPlanner(const TrainingGraph& training, const Numbered<StageForm>& forms,
@@ -211,7 +223,7 @@ ValueId BucketPlan::value(TensorId tensor, std::int32_t rank) const {
 }
 
 bool shards_state(const ParallelConfig& parallel) {
-  return parallel.zero.stage >= 1 && parallel.zero.by == ZeroConfig::By::kShard &&
+  return parallel.zero.stage >= 1 && parallel.zero.by != ZeroConfig::By::kParameter &&
          (parallel.shards() > 1 || parallel.zero.offloads_parameters());
 }
 
@@ -242,7 +254,8 @@ void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& pro
     // Ranks that share weights reduce buckets of one length, whatever their replicas.
     std::int64_t whole = parts;
     for (const std::int32_t rank : bucket.tied) whole = std::lcm(whole, parts_at(rank));
-    bucket.elements = (bucket.filled + whole - 1) / whole * whole;
+    bucket.elements = bucket.packs() ? place_rows(bucket, parts, program)
+                                     : (bucket.filled + whole - 1) / whole * whole;
     const auto resize = [&](ValueId id, std::int64_t extent) {
       program.values[id].dims = one_dim(extent);
     };

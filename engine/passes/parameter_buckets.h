@@ -40,6 +40,8 @@ struct Bucket {
   // Values; none: does not exist under this precision, optimizer or ZeRO stage.
   ValueId gradient = kNoIndex, gradient_shard = kNoIndex;
   ValueId parameter = kNoIndex, parameter_shard = kNoIndex;
+  // With packs(), as the shards have them, one behind the other: what is gathered, what is reduced.
+  ValueId parameter_packed = kNoIndex, gradient_packed = kNoIndex;
   ValueId cast_shard = kNoIndex;  // of gathered 16-bit parameters, whose shards have the
                                   // optimizer's type: what is gathered
   // With resharded: the rank's piece within what is gathered, and its copy that stays.
@@ -61,7 +63,14 @@ struct Bucket {
   // What an update has made until it is copied to where the weights lie, which is elsewhere; from
   // the device to NVMe by way of the host.
   ValueId new_weights = kNoIndex, passing_weights = kNoIndex;
+  // With packs(): parameters in their order, each padded to as many rows on every rank.
+  struct Rows {
+    ValueId weight = kNoIndex, gradient = kNoIndex;
+    std::int64_t count = 0, elements = 0;  // rows, and what each has
+  };
+  std::vector<Rows> rows;
   bool is_gathered() const { return unit != kNoUnit; }
+  bool packs() const { return parameter_packed != kNoIndex; }
   // Values as long as the bucket, as a data-parallel rank's part of it, or as such a piece.
   std::vector<ValueId> whole, shards, pieces;
 };

@@ -32,6 +32,26 @@ ValueId accumulated_gradient(const Bucket& bucket) {
   return bucket.reduced_each ? bucket.gradient_shard : bucket.gradient;
 }
 
+ValueId reduced_storage(const Bucket& bucket) {
+  return bucket.packs() && !bucket.reduced_each ? bucket.gradient_packed
+                                                : accumulated_gradient(bucket);
+}
+
+ProgramOp copy_out_op(GroupId shards, ValueId packed, ValueId parameter) {
+  return collective_op(OpKind::kCopyOut, shards, StreamId::kMain, packed, parameter);
+}
+
+ProgramOp copy_in_op(GroupId shards, ValueId gradient, ValueId packed) {
+  return collective_op(OpKind::kCopyIn, shards, StreamId::kMain, gradient, packed);
+}
+
+ProgramOp free_op(ValueId value) {
+  ProgramOp free;
+  free.kind = OpKind::kFree;
+  free.reads.push_back({value, 0});
+  return free;
+}
+
 std::vector<ProgramOp> gather_ops(const Bucket& bucket, const GatherSource& source,
                                   ValueId parameter, GroupId shards) {
   std::vector<ProgramOp> ops;
@@ -110,9 +130,15 @@ ValueId StepReductions::over_replicas(Bucket& bucket, ValueId gradient, const st
   const OpKind kind = scatter             ? OpKind::kReduceScatter
                       : bucket.owner >= 0 ? OpKind::kReduce
                                           : OpKind::kAllReduce;
-  std::vector<ProgramOp> ops = {
-      collective_op(kind, scatter ? shard_group_of(program(), bucket, parallel_) : kDataGroup,
-                    StreamId::kDp, gradient, sum)};
+  const GroupId group = scatter ? shard_group_of(program(), bucket, parallel_) : kDataGroup;
+  std::vector<ProgramOp> ops;
+  if (bucket.packs()) {
+    program().values[bucket.gradient_packed].spec = program().values[gradient].spec;
+    ops.push_back(copy_in_op(group, gradient, bucket.gradient_packed));
+    ops.push_back(free_op(bucket.gradient));
+    gradient = bucket.gradient_packed;
+  }
+  ops.push_back(collective_op(kind, group, StreamId::kDp, gradient, sum));
   if (grouped) {
     TensorSpec spec = spec_of(program(), value);
     spec.partial = static_cast<AxisSet>(spec.partial | set_of(program().groups[replicas_].axes));

@@ -19,8 +19,15 @@ ProgramOp collective_op(OpKind kind, GroupId group, StreamId stream, ValueId rea
 /// `of` has summands along its axes.
 ValueId add_in_place(Program& program, ValueId of, const std::string& suffix, GroupId group);
 
+/// Between a bucket as its shards lie one behind the other and its parameters, each with its rows.
+ProgramOp copy_out_op(GroupId shards, ValueId packed, ValueId parameter);
+ProgramOp copy_in_op(GroupId shards, ValueId gradient, ValueId packed);
+ProgramOp free_op(ValueId value);
+
 /// In which a bucket's gradients add up over the microbatches.
 ValueId accumulated_gradient(const Bucket& bucket);
+/// Where they lie when they have been reduced, until the update.
+ValueId reduced_storage(const Bucket& bucket);
 
 /// What is gathered in place of a shard: its cast, or its copy from the host; none: itself.
 struct GatherSource {

@@ -95,9 +95,13 @@ class StepBuilder {
       if (bucket.away)
         ops.push_back(host_copy(StreamId::kH2d, reads ? bucket.shard_read : bucket.parameter_shard,
                                 bucket.loaded));
-      for (ProgramOp& op :
-           gather_ops(bucket, {bucket.cast_shard, bucket.loaded}, bucket.parameter, shards_))
+      const ValueId into = bucket.packs() ? bucket.parameter_packed : bucket.parameter;
+      for (ProgramOp& op : gather_ops(bucket, {bucket.cast_shard, bucket.loaded}, into, shards_))
         ops.push_back(std::move(op));
+      if (bucket.packs()) {
+        ops.push_back(copy_out_op(shards_, into, bucket.parameter));
+        ops.push_back(free_op(into));
+      }
       if (in_pieces) ops.push_back(reshard_op(bucket.own_piece, bucket.piece));
       ProgramOp free;
       free.kind = OpKind::kFree;
@@ -265,7 +269,7 @@ class StepBuilder {
       const Bucket& bucket = draft_.plan.buckets[i];
       updates.add(bucket, reduced_[i]);
       spread_update(bucket, ops);
-      free.reads.push_back({accumulated_gradient(bucket), 0});
+      free.reads.push_back({reduced_storage(bucket), 0});
       if (lies_in_pieces(bucket)) free.reads.push_back({bucket.piece, 0});
       if (!is_gathered_once(bucket)) continue;
       free.reads.push_back({bucket.parameter, 0});

@@ -8,8 +8,12 @@ namespace trainyard {
 
 void UnitReductions::put(std::size_t bucket, std::vector<ProgramOp>& out) const {
   const Bucket& of = plan_.buckets[bucket];
-  out.push_back(
-      collective_op(OpKind::kReduceScatter, shards_, StreamId::kDp, of.gradient, of.gradient_part));
+  if (of.packs()) {
+    out.push_back(copy_in_op(shards_, of.gradient, of.gradient_packed));
+    out.push_back(free_op(of.gradient));
+  }
+  out.push_back(collective_op(OpKind::kReduceScatter, shards_, StreamId::kDp,
+                              of.packs() ? of.gradient_packed : of.gradient, of.gradient_part));
   if (replicas_ == kNoIndex) return;
   out.push_back(collective_op(OpKind::kAllReduce, replicas_, StreamId::kDp, of.gradient_part,
                               of.gradient_sum));
@@ -26,7 +30,7 @@ void UnitReductions::put_sums(const std::vector<std::size_t>& of,
     add.reads.push_back({bucket.gradient_sum, 0});
     add.accumulates.push_back({bucket.gradient_shard, 0});
     out.push_back(std::move(add));
-    free.reads.push_back({bucket.gradient, 0});
+    free.reads.push_back({bucket.packs() ? bucket.gradient_packed : bucket.gradient, 0});
     free.reads.push_back({bucket.gradient_part, 0});
   }
   if (!free.reads.empty()) out.push_back(std::move(free));

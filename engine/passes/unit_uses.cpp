@@ -51,9 +51,11 @@ void UnitUses::set_scopes() {
     if (bucket.resharded) values[bucket.piece].scope = kept;
     // They go once what is gathered of them is there, or with the step.
     const bool stays = bucket.kept && kept == Scope::kStep;
-    for (const ValueId source : {bucket.cast_shard, bucket.shard_read, bucket.loaded}) {
+    for (const ValueId source :
+         {bucket.cast_shard, bucket.shard_read, bucket.loaded, bucket.parameter_packed}) {
       if (source != kNoIndex) values[source].scope = stays ? Scope::kStep : Scope::kLocal;
     }
+    if (bucket.packs() && bucket.reduced_each) values[bucket.gradient_packed].scope = Scope::kLocal;
   }
 }
 

@@ -25,7 +25,11 @@ namespace trainyard {
 /// (FSDP) parameters as well.
 struct ZeroConfig {
   int stage = 0;
-  enum class By : std::uint8_t { kShard, kParameter } by = By::kShard;  // of stage 1
+  enum class By : std::uint8_t {
+    kShard,      // runs of buckets, in stage 3 of units (FSDP1's flat parameters)
+    kParameter,  // whole parameters, of stage 1
+    kRows        // rows of each parameter, of stage 3: copied out of what is gathered (FSDP2)
+  } by = By::kShard;
   /// Gradients are reduced in each microbatch, or once in a step (PyTorch's no_sync). Stages 2, 3.
   enum class Reduce : std::uint8_t { kEach, kLast } reduce = Reduce::kEach;
   std::optional<DType> reduce_dtype;  // of a microbatch's gradients; nullopt: as they add up

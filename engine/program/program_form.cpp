@@ -49,6 +49,9 @@ Problem check_value(const Program& program, ValueId id) {
   return std::nullopt;
 }
 
+/// Whether it copies between the order of a group's shards and that of the parameters in them.
+bool reorders(OpKind kind) { return kind == OpKind::kCopyIn || kind == OpKind::kCopyOut; }
+
 /// On one device: a kernel.
 Problem check_device_copy(const Program& program, const ProgramOp& op) {
   if (op.reads.size() != 1 || op.writes.size() != 1 || !op.accumulates.empty())
@@ -56,8 +59,11 @@ Problem check_device_copy(const Program& program, const ProgramOp& op) {
   const Value& from = program.values[op.reads[0].value];
   const Value& to = program.values[op.writes[0].value];
   if (from.space != Space::kDevice || to.space != Space::kDevice) return "leaves the device";
-  if (from.dtype != to.dtype || size_in_bytes(from) != size_in_bytes(to))
-    return "does not fit into " + to.name;
+  // Gradients are cast as they are copied into what is reduced.
+  const bool casts = op.kind == OpKind::kCopyIn;
+  const bool fits = casts ? num_elements(from.dims) == num_elements(to.dims)
+                          : from.dtype == to.dtype && size_in_bytes(from) == size_in_bytes(to);
+  if (!fits) return "does not fit into " + to.name;
   if (op.stream != StreamId::kMain) return "is on another stream";
   return std::nullopt;
 }
@@ -87,7 +93,7 @@ Problem check_copy(const Program& program, const ProgramOp& op) {
 
 /// How many operands communication takes: what it sends, what it fills.
 Problem check_communication(const Program& program, const ProgramOp& op) {
-  if (is_collective(op.kind)) {
+  if (is_collective(op.kind) || reorders(op.kind)) {
     if (!program.groups.has(op.group)) return "has no group";
   } else if (op.group != kNoIndex) {
     return "has a group";
@@ -102,7 +108,7 @@ Problem check_communication(const Program& program, const ProgramOp& op) {
     return "has a peer";
   }
   if (op.kind == OpKind::kCopy) return check_copy(program, op);
-  if (op.kind == OpKind::kDeviceCopy) return check_device_copy(program, op);
+  if (op.kind == OpKind::kDeviceCopy || reorders(op.kind)) return check_device_copy(program, op);
   if (!is_communication(op.kind)) return std::nullopt;
   const std::size_t reads = op.kind == OpKind::kRecv ? 0 : 1;
   const std::size_t writes = op.kind == OpKind::kSend ? 0 : 1;

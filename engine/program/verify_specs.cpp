@@ -237,6 +237,8 @@ class SpecChecks {
       case OpKind::kCast:
       case OpKind::kCopy:
       case OpKind::kDeviceCopy:
+      case OpKind::kCopyIn:
+      case OpKind::kCopyOut:
       case OpKind::kJoin:
       case OpKind::kWithinClip:
       case OpKind::kBeyondClip: return find_unlike(program_, op);

@@ -106,6 +106,8 @@ constexpr OpIndexEntry kTable[] = {
     other("update_scales", "... -> "),
     linear("copy", "... -> ..."),
     linear("device_copy", "... -> ..."),
+    linear("copy_in", "... -> ..."),
+    linear("copy_out", "... -> ..."),
     {"free", OpRole::kOrder, "", false, false, nullptr},
     other("sum_squares", "... -> "),
     other("adamw", ", ..., ..., ..., ... -> ... ; ... ; ... ; ..."),

@@ -199,7 +199,9 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     case OpKind::kFree:
     case OpKind::kSlice:
     case OpKind::kPad:
-    case OpKind::kKeepOnOne: return plan;  // the executor's own: no kernel
+    case OpKind::kKeepOnOne:
+    case OpKind::kCopyIn:
+    case OpKind::kCopyOut: return plan;  // the executor's own: no kernel
     case OpKind::kRope:
     case OpKind::kBlockAttention: plan_positions(plan); break;
     case OpKind::kBce:
@@ -250,6 +252,8 @@ bool RankPlan::is_tensor_move(const ProgramOp& op) const {
     case OpKind::kReduceScatter: return dim >= 0;
     case OpKind::kPad:
     case OpKind::kKeepOnOne:
+    case OpKind::kCopyIn:
+    case OpKind::kCopyOut:
     case OpKind::kAllToAll: return true;
     case OpKind::kAllReduce: return reduces_some_parts(op);
     default: return false;

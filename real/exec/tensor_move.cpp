@@ -7,6 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/sharding/moved_axes.h"
 #include "engine/sharding/spec_boxes.h"
+#include "real/parameters/packed_rows.h"
 #include "real/parameters/rank_coordinates.h"
 
 namespace trainyard {
@@ -229,6 +230,20 @@ class MovePlanner {
   TensorMove move_;
 };
 
+/// Between a bucket and its shards, one behind the other.
+TensorMove plan_reorder(const Program& program, const ProgramOp& op) {
+  const bool out = op.kind == OpKind::kCopyOut;
+  const ValueId bucket = storage_root(program, (out ? op.writes : op.reads)[0].value);
+  const std::int64_t ranks = group_size(program.mesh, program.groups[op.group].axes);
+  TensorMove move;
+  MovedRanges& runs = move.kept.dims.emplace_back();
+  for (const PackedRows& run : packed_runs(program, bucket, ranks))
+    runs.push_back(out ? MovedRange{run.packed, run.in_bucket, run.size}
+                       : MovedRange{run.in_bucket, run.packed, run.size});
+  move.kept.shape = {num_elements(program.values[bucket].dims)};
+  return move;
+}
+
 void copy_runs(const MovedBlock& block, std::size_t dim, const at::Tensor& from, at::Tensor to) {
   if (dim == block.dims.size()) {
     to.copy_(from, /*non_blocking=*/true);
@@ -271,6 +286,7 @@ std::int64_t MovedBlock::elements() const {
 }
 
 TensorMove plan_tensor_move(const Program& program, const ProgramOp& op, const Coordinate& at) {
+  if (op.kind == OpKind::kCopyIn || op.kind == OpKind::kCopyOut) return plan_reorder(program, op);
   return MovePlanner(program, op, at).run();
 }
 

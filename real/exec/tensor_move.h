@@ -43,7 +43,7 @@ TensorMove plan_tensor_move(const Program& program, const ProgramOp& op, const C
 /// Copies the block's elements of `from` to where they lie in `to`.
 void copy_block(const MovedBlock& block, const at::Tensor& from, at::Tensor to);
 
-/// What runs on the rank alone: slice, pad, keep_on_one.
+/// What runs on the rank alone: slice, pad, keep_on_one, copy_in, copy_out.
 void move_locally(const TensorMove& move, const at::Tensor& from, at::Tensor& to);
 
 /// What runs with the members of the group: any collective whose move is not plain.

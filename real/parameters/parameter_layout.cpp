@@ -9,6 +9,7 @@
 #include "engine/passes/plan_mesh.h"
 #include "engine/program/rank_places.h"
 #include "engine/sharding/spec_boxes.h"
+#include "real/parameters/packed_rows.h"
 
 namespace trainyard {
 
@@ -122,6 +123,7 @@ class BucketReader {
 
   /// What lies in shards is a bucket where it has been gathered.
   void note_gather(const ProgramOp& op) {
+    if (op.kind == OpKind::kCopyOut) copied_out_[op.reads[0].value] = op.writes[0].value;
     if (op.kind != OpKind::kCast && op.kind != OpKind::kAllGather) return;
     const ValueId read = op.reads[0].value, written = op.writes[0].value;
     if (op.kind == OpKind::kCast) {
@@ -152,7 +154,9 @@ class BucketReader {
     BucketState state = known->second;
     const auto gathered = gathered_.find(root);
     const bool in_shards = gathered != gathered_.end();
-    const ValueId whole = in_shards ? gathered->second.first : root;
+    ValueId whole = in_shards ? gathered->second.first : root;
+    const auto copied = copied_out_.find(whole);
+    if (copied != copied_out_.end()) whole = copied->second;
     state.elements = num_elements(program_.values[whole].dims);
     state.own_end = state.elements;
     if (in_shards)
@@ -176,6 +180,10 @@ class BucketReader {
     }
     state.held_begin = in_shards ? state.own_begin : 0;
     state.held_end = in_shards ? state.own_end : state.elements;
+    if (copied != copied_out_.end())
+      state.pieces = pieces_in_shards(
+          state.pieces,
+          packed_runs(program_, whole, state.elements / num_elements(program_.values[root].dims)));
     std::sort(state.pieces.begin(), state.pieces.end(),
               [](const WeightPiece& a, const WeightPiece& b) { return a.offset < b.offset; });
     return state;
@@ -289,6 +297,7 @@ class BucketReader {
   std::map<ValueId, BucketState> optimizer_;       // by parameter buffer
   std::map<ValueId, ValueId> source_of_;           // by what a cast or a copy writes: what it reads
   std::map<ValueId, std::pair<ValueId, GroupId>> gathered_;  // of a shard: what, and over whom
+  std::map<ValueId, ValueId> copied_out_;  // of what has been gathered: where it is used
 };
 
 }  // namespace

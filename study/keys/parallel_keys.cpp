@@ -173,6 +173,14 @@ const KeyTable& zero_keys() {
        .help = "what is gathered together: layers, or the modules that patterns match",
        .fallback = "layer",
        .matters = "stage 3"},
+      {.name = "layout",
+       .forms = {WordForm{kZeroLayoutWords, {}, "layout"}},
+       .help =
+           "how a unit is divided: all its parameters in one run, padded at its end (FSDP1), or "
+           "each by its rows, with copies out of what is gathered and into what is reduced "
+           "(FSDP2)",
+       .fallback = "the framework's; trainyard's flat",
+       .matters = "stage 3"},
       {.name = "prefetch",
        .forms = {IntegerForm{0, kMaxLayers}},
        .help = "units ahead of the one that computes that a gather is issued",

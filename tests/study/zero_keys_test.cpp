@@ -8,6 +8,8 @@
 
 namespace trainyard {
 
+using namespace std::string_literals;
+
 namespace {
 
 /// Line 3 is `parallel:`, on 8 devices.
@@ -57,6 +59,28 @@ TEST_CASE("stages of ZeRO have what frameworks do as their defaults") {
   CHECK(zero("pipeline: 2, zero: {stage: 2, reduce: each}").reduces_each());
   CHECK(zero("pipeline: 2, zero: 3").reduces_each());
   CHECK_FALSE(zero("zero: 1").reduces_each());
+}
+
+TEST_CASE("a unit is laid out as the framework lays it out") {
+  const auto laid_out = [](const std::string& keys, const std::string& framework) {
+    const Study study =
+        prepare_text(study_with("zero: " + keys, "framework: " + framework + "\n")).study;
+    return study.parallel.zero.by == ZeroConfig::By::kRows ? "rows" : "runs";
+  };
+  const std::string fsdp1 = "{name: pytorch-fsdp, version: '2023'}", fsdp2 = "pytorch-fsdp";
+  CHECK(laid_out("3", "trainyard") == "runs"s);
+  CHECK(laid_out("3", fsdp1) == "runs"s);
+  CHECK(laid_out("3", fsdp2) == "rows"s);
+  CHECK(laid_out("3", "torchtitan") == "rows"s);
+  CHECK(laid_out("{stage: 3, layout: flat}", fsdp2) == "runs"s);
+  CHECK(laid_out("{stage: 3, layout: per-parameter}", fsdp1) == "rows"s);
+  CHECK(laid_out("2", fsdp2) == "runs"s);
+  CHECK(fault("zero: {stage: 3, by: parameter, layout: per-parameter}") ==
+        "study.yaml:3:33: parallel.zero.by: parameter is of stage 1: stage 3 divides gradients, "
+        "too; write shard");
+  CHECK(
+      prepare_text(study_with("zero: {stage: 2, layout: per-parameter}")).study.warnings ==
+      std::vector<std::string>{"parallel.zero.layout is not used: stage 2 gathers no parameters"});
 }
 
 TEST_CASE("what a stage of ZeRO has no use for is said") {

@@ -47,7 +47,8 @@ inline const Segment& segment(const Program& program, const std::string& name) {
 inline std::string bucket(const Value& value) { return value.name.substr(0, value.name.find('.')); }
 
 /// What a segment does with buckets, and where each layer begins: "gather b3", "layer 0", "free
-/// b3", "reduce b3", "add b3"; "read b3" from the drives, "load b3" from the host.
+/// b3", "reduce b3", "add b3"; "copy b3" out of what was gathered, "pack b3" into what is reduced;
+/// "read b3" from the drives, "load b3" from the host.
 inline std::vector<std::string> events(const Program& program, const std::string& name) {
   std::vector<std::string> out;
   std::string layer;
@@ -63,11 +64,15 @@ inline std::vector<std::string> events(const Program& program, const std::string
     if (op.stream == StreamId::kNvmeIn) out.push_back("read " + bucket(read(0)));
     if (op.stream == StreamId::kH2d) out.push_back("load " + bucket(read(0)));
     if (op.kind == OpKind::kAllGather) out.push_back("gather " + bucket(read(0)));
+    if (op.kind == OpKind::kCopyOut) out.push_back("copy " + bucket(read(0)));
+    if (op.kind == OpKind::kCopyIn) out.push_back("pack " + bucket(read(0)));
     if (op.kind == OpKind::kReduceScatter) out.push_back("reduce " + bucket(read(0)));
     if (op.kind == OpKind::kAdd && read(0).name.ends_with(".grad_sum"))
       out.push_back("add " + bucket(read(0)));
     for (std::size_t i = 0; op.kind == OpKind::kFree && i < op.reads.size(); ++i) {
-      if (read(i).memory == MemoryClass::kParameter) out.push_back("free " + bucket(read(i)));
+      const bool packed = read(i).name.find(".param_packed") != std::string::npos;
+      if (read(i).memory == MemoryClass::kParameter && !packed)
+        out.push_back("free " + bucket(read(i)));
     }
   }
   return out;

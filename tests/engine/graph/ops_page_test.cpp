@@ -235,6 +235,8 @@ TEST_CASE("the page of ops has every kind that models are made of") {
                                 kCast,
                                 kCopy,
                                 kDeviceCopy,
+                                kCopyIn,
+                                kCopyOut,
                                 kSumSquares,
                                 kAmax,
                                 kQuantize,

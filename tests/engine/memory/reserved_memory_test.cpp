@@ -41,29 +41,35 @@ TEST_CASE("what is reserved is that of the rank that owns most, its copies in th
 TEST_CASE("a gathered unit is copied out of a buffer, which lives until the next has been") {
   constexpr std::int64_t kMib = 1 << 20;
   TinyProgram tiny;
-  const auto unit = [&](const std::string& name, std::int64_t bytes) {
-    return tiny.add(name, bytes, Scope::kLocal, MemoryClass::kParameter);
-  };
-  const ValueId first = unit("a", 40 * kMib), second = unit("b", 60 * kMib),
-                third = unit("c", 40 * kMib);
-  std::vector<ProgramOp> ops;
-  for (const ValueId gathered : {first, second, third}) {
-    ops.push_back(op({}, {gathered}));
-    ops.back().kind = OpKind::kAllGather;
-    ops.push_back(free_of({gathered}));
+  std::vector<ProgramOp> direct, copied;
+  for (const auto& [name, size] : {std::pair("a", 40), std::pair("b", 60), std::pair("c", 40)}) {
+    const auto add = [&, bytes = size * kMib](const std::string& value) {
+      return tiny.add(value, bytes, Scope::kLocal, MemoryClass::kParameter);
+    };
+    const ValueId unit = add(name), packed = add(std::string(name).append("_packed"));
+    direct.push_back(op({}, {unit}));
+    direct.back().kind = OpKind::kAllGather;
+    direct.push_back(free_of({unit}));
+    copied.push_back(op({}, {packed}));
+    copied.back().kind = OpKind::kAllGather;
+    copied.push_back(op({packed}, {unit}));
+    copied.back().kind = OpKind::kCopyOut;
+    copied.push_back(free_of({packed}));
+    copied.push_back(free_of({unit}));
   }
-  tiny.list({{tiny.segment("0F", ops), 0}});
-  const auto reserved = [&](const FixedMemory& fixed) {
-    return reserved_memory(tiny.program, tiny.program.body[0], fixed, Bytes{1} << 40);
+  const auto reserved = [&](const std::vector<ProgramOp>& ops, const FixedMemory& fixed) {
+    TinyProgram one = tiny;
+    one.list({{one.segment("0F", ops), 0}});
+    return reserved_memory(one.program, one.program.body[0], fixed, Bytes{1} << 40);
   };
   // Gathered to where they are used: 40, and 60 because 40 are too few; the third fits.
-  CHECK(reserved({}) == (40 + 60) * kMib);
+  CHECK(reserved(direct, {}) == (40 + 60) * kMib);
   // Copied: 40 and 60 for the parameters. The buffers of a step take 40, 60, and 40 again, which
   // lives on, so that the next step's first takes a part of the 60, and its second has no room.
-  CHECK(reserved({.copies_units = true}) == ((40 + 60) + (40 + 60 + 60)) * kMib);
+  CHECK(reserved(copied, {}) == ((40 + 60) + (40 + 60 + 60)) * kMib);
   // In segments that grow the parameters lie one after the other in 60, and the buffers of the
   // second step at 40 and 80.
-  CHECK(reserved({.expandable_segments = true, .copies_units = true}) == (60 + 140) * kMib);
+  CHECK(reserved(copied, {.expandable_segments = true}) == (60 + 140) * kMib);
 }
 
 TEST_CASE("the loss of logits cast to fp32 holds what PyTorch's kernels take") {

@@ -28,6 +28,23 @@ TEST_CASE("a unit is gathered while the one before it computes, and reduced behi
                                         "reduce b0", "add b0"});
 }
 
+TEST_CASE(
+    "parameters divided by rows are copied out of what is gathered, and into what is reduced") {
+  // A unit is copied once it computes, and the next is gathered behind that, as under FSDP2: the
+  // copy is the main stream's. What was gathered for a call is copied by the call.
+  const Program program =
+      compiled("tensor: 1, pipeline: 1, data: 4, zero: {stage: 3, layout: per-parameter}");
+  CHECK(events(program, "0GATHER_F") == Events{"gather b0"});
+  CHECK(events(program, "0F") == Events{"copy b0", "gather b3", "copy b3", "gather b2", "layer 0",
+                                        "free b3", "copy b2", "gather b1", "layer 1", "free b2",
+                                        "copy b1", "layer 2", "free b1"});
+  CHECK(events(program, "0B") ==
+        Events{"copy b1",   "gather b2", "layer 2", "free b1", "pack b1",   "reduce b1",
+               "copy b2",   "gather b3", "layer 1", "free b2", "add b1",    "pack b2",
+               "reduce b2", "copy b3",   "layer 0", "free b3", "add b2",    "pack b3",
+               "reduce b3", "free b0",   "add b3",  "pack b0", "reduce b0", "add b0"});
+}
+
 TEST_CASE("gathers are issued as far ahead as the study says, and as many as may be in flight") {
   const auto forward = [](const std::string& keys) {
     return events(compiled("tensor: 1, pipeline: 1, data: 4, zero: {stage: 3, " + keys + "}"),
@@ -80,6 +97,44 @@ TEST_CASE("gathers and reductions move what their closed forms say") {
                                               {"reduce_scatter:dp", m * kAll}});
     // In two groups: of d / 2 ranks each, which add up their shards.
     CHECK(moved(compiled(data + "{stage: 3, replicate: 2}")) ==
+          std::map<std::string, std::int64_t>{{"all_gather:dp1", m * (2 * 3 * kLayer + kRoot)},
+                                              {"reduce_scatter:dp1", m * kAll},
+                                              {"all_reduce:dp0", m * kAll / (d / 2)}});
+  }
+}
+
+TEST_CASE("each parameter is padded to as many rows on every rank, and all that moves is copied") {
+  // 16 ranks divide the rows of all parameters but those of the 8 positions, which become 16.
+  const auto copies = [](const Program& program, OpKind kind) {
+    std::int64_t elements = 0;
+    for (const Call& call : program.body[0].calls) {
+      std::vector<SegmentId> run = {call.segment};
+      for (const auto& [at, inner] : call.inside) run.push_back(inner);
+      for (const SegmentId id : run) {
+        for (const ProgramOp& op : program.segments[id].ops) {
+          if (op.kind == kind) elements += num_elements(program.values[op.reads[0].value].dims);
+        }
+      }
+    }
+    return elements;
+  };
+  for (const int d : {4, 16}) {
+    CAPTURE(d);
+    const std::int64_t m = 32 / d, root = kRoot + (d == 16 ? 8 * 32 : 0);
+    const auto trial = [&](const std::string& keys) {
+      return compiled("tensor: 1, pipeline: 1, data: " + std::to_string(d) +
+                      ", zero: {stage: 3, layout: per-parameter" + keys + "}");
+    };
+    const std::int64_t gathered = m * (2 * 3 * kLayer + root), all = 3 * kLayer + root;
+    for (const bool each : {true, false}) {
+      const Program program = trial(each ? "" : ", reduce: last");
+      CHECK(moved(program) ==
+            std::map<std::string, std::int64_t>{{"all_gather:dp", gathered},
+                                                {"reduce_scatter:dp", each ? m * all : all}});
+      CHECK(copies(program, OpKind::kCopyOut) == gathered);
+      CHECK(copies(program, OpKind::kCopyIn) == (each ? m * all : all));
+    }
+    CHECK(moved(trial(", replicate: 2")) ==
           std::map<std::string, std::int64_t>{{"all_gather:dp1", m * (2 * 3 * kLayer + kRoot)},
                                               {"reduce_scatter:dp1", m * kAll},
                                               {"all_reduce:dp0", m * kAll / (d / 2)}});

@@ -61,6 +61,28 @@ const std::vector<Sets> kLayouts = {
     joined(of(kTwo, "stage: 3"), {"cluster.ranks=8", "parallel.tensor={tp0: 2, tp1: 2}"}),
     joined(of(kTwo, "stage: 2"), {"cluster.ranks=8", "parallel.tensor={tp0: 2, tp1: 2}"})};
 
+/// The same, each parameter divided by its rows: 32 of them, of the vocabulary's and of the
+/// positions' others.
+const std::vector<Sets> kByRows = {
+    of(kTwo, "stage: 3, layout: per-parameter"),
+    of(kFour, "stage: 3, layout: per-parameter, prefetch: 3, gathers_in_flight: 2"),
+    joined(of(kFour, "stage: 3, layout: per-parameter, reshard_after_forward: false"),
+           {"recompute=full"}),
+    of(kFour, "stage: 3, layout: per-parameter, replicate: 2"),
+    of(kFour, "stage: 3, layout: per-parameter, replicate: 2, reduce: last"),
+    of(kFour, "stage: 3, layout: per-parameter, reshard_after_forward: 2"),
+    joined(of(kPipeline, "stage: 3, layout: per-parameter, reshard_after_forward: 2"),
+           {"cluster.ranks=8", "parallel.data=4", "schedule=zb-h1", "recompute=full"}),
+    joined(of(kPipeline, "stage: 3, layout: per-parameter, reshard_after_forward: false"),
+           {"schedule=gpipe"}),
+    joined(of(kPipeline, "stage: 3, layout: per-parameter"),
+           {"schedule=interleaved", "parallel.virtual_stages=2"}),
+    joined(of(kPipeline, "stage: 3, layout: per-parameter, units: ['*attention', '*.mlp']"),
+           {"recompute=selective"}),
+    of(kTensor, "stage: 3, layout: per-parameter"),
+    joined(of(kTensor, "stage: 3, layout: per-parameter, reduce: last"),
+           {"cluster.ranks=8", "parallel.data=4", "recompute=full"})};
+
 const Sets kThereAndBack = {"cluster.ranks=4", "parallel.data=2",
                             "partition={cuts: [1, 2], on: [0, 1, 0]}", "schedule=gpipe"};
 
@@ -76,6 +98,30 @@ TEST_CASE("gathered and sharded parameters train as one device does") {
       }
     }
   }
+}
+
+TEST_CASE("parameters divided by their rows train as one device does") {
+  for (const std::string family : {"gpt", "t5"}) {
+    const LoopbackRun one = run_loopback(parity_study(family, kClippedAdamW), {}, {.steps = 3});
+    for (const Sets& layout : kByRows) {
+      CAPTURE(family, layout);
+      check_same(one, run_loopback(parity_study(family, kClippedAdamW), layout, {.steps = 3}),
+                 kFp64);
+    }
+  }
+}
+
+TEST_CASE(
+    "parameters divided by their rows go over Gloo, and lie on the host, as runs of units do") {
+  const std::string text = parity_study("gpt", kClippedAdamW);
+  const std::string keys = "stage: 3, layout: per-parameter, offload: parameters";
+  const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
+  LoopbackOptions over_gloo;
+  over_gloo.steps = 2;
+  over_gloo.over_gloo = true;
+  check_same(one, run_loopback(text, of(kFour, keys), {.steps = 2}), kFp64);
+  check_same(one, run_loopback(text, of(kTwo, "stage: 3, layout: per-parameter"), over_gloo),
+             kFp64);
 }
 
 TEST_CASE(
@@ -114,7 +160,7 @@ TEST_CASE("gathered parameters train in 16 bits as shards of the state alone do"
     const LoopbackRun state = run_loopback(text, of(kFour, "stage: 1"), {.steps = 3});
     for (const std::string keys :
          {"stage: 2", "stage: 3", "stage: 3, reduce_dtype: bf16", "stage: 3, replicate: 2",
-          "stage: 3, reshard_after_forward: 2"}) {
+          "stage: 3, reshard_after_forward: 2", "stage: 3, layout: per-parameter"}) {
       CAPTURE(precision, keys);
       const LoopbackRun run = run_loopback(text, of(kFour, keys), {.steps = 3});
       CHECK(run.losses[0] == Approx(state.losses[0]).epsilon(1e-6));
@@ -170,11 +216,14 @@ TEST_CASE("gathered parameters go over Gloo as in memory") {
 }
 
 TEST_CASE("checkpoints cross between gathered parameters and other layouts") {
-  check_goes_on(parity_study("gpt", kClippedAdamW), of(kFour, "stage: 3"),
-                {of(kTwo, "stage: 2"), of(kFour, "stage: 3, replicate: 2"),
-                 of(kFour, "stage: 3, reshard_after_forward: 2"), of(kPipeline, "stage: 3"),
-                 joined(kTensor, {"parallel.zero=1"}),
-                 joined(kPipeline, {zero("stage: 1, by: parameter")}), of(kTensor, "stage: 3")});
+  check_goes_on(
+      parity_study("gpt", kClippedAdamW), of(kFour, "stage: 3"),
+      {of(kTwo, "stage: 2"), of(kFour, "stage: 3, replicate: 2"),
+       of(kFour, "stage: 3, reshard_after_forward: 2"), of(kPipeline, "stage: 3"),
+       joined(kTensor, {"parallel.zero=1"}), joined(kPipeline, {zero("stage: 1, by: parameter")}),
+       of(kTensor, "stage: 3"), of(kFour, "stage: 3, layout: per-parameter")});
+  check_goes_on(parity_study("gpt", kClippedAdamW), of(kFour, "stage: 3, layout: per-parameter"),
+                {of(kTwo, "stage: 3"), of(kTensor, "stage: 3, layout: per-parameter")});
 }
 
 }  // namespace trainyard
