@@ -307,7 +307,8 @@ class RandomPlan {
       text += ", zero: " + divided_text();
     } else if (random_.chance(40)) {
       const std::string zero = random_.word({"0", "1", "{stage: 1, by: shard}"});
-      text += ", zero: " + (extra_chance(50) ? "{stage: 1, by: parameter}" : zero);
+      const bool owned = extra_chance(50) || (all_replicas_ > 0 && places_.below(2) == 0);
+      text += ", zero: " + (owned ? "{stage: 1, by: parameter}" : zero);
     }
     if (random_.chance(40)) {
       const std::string letters =
