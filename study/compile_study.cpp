@@ -31,22 +31,33 @@ void require_host_memory(const Study& study, const Program& program) {
               std::string(full ? ", or a larger buffer" : ""));
 }
 
-/// What is offloaded on the ranks of one node lies in that node's memory.
+/// What is offloaded on the ranks of one node lies in that node's memory, and on its drives.
 std::optional<Infeasible> host_obstacle(const Study& study, const Program& program) {
-  const Bytes capacity = study.cluster.host.capacity;
+  const Cluster& cluster = study.cluster;
+  const Bytes host = cluster.host.capacity, nvme = cluster.nvme.capacity * cluster.nvme.drives;
   const ZeroConfig& zero = study.parallel.zero;
   const bool offloads =
       study.offload.activations || zero.offloads_state() || zero.offloads_parameters();
-  if (capacity == 0 || !offloads) return std::nullopt;
+  if ((host == 0 && nvme == 0) || !offloads) return std::nullopt;
   const std::vector<MemoryPeak> peaks = memory_peaks(program, {});
-  Numbered<Bytes> needed(study.cluster.num_nodes, 0);
-  for (std::int64_t rank = 0; rank < program.mesh.num_ranks(); ++rank)
-    needed[rank / study.cluster.devices_per_node] += peaks[list_of(program, rank)].host;
-  const Bytes most = *std::max_element(needed.begin(), needed.end());
-  if (most <= capacity) return std::nullopt;
-  return Infeasible{"what is offloaded needs " + bytes_text(most) +
-                        " of a node's memory, which has " + bytes_text(capacity),
-                    "cluster.host.capacity"};
+  const auto most_of = [&](Bytes MemoryPeak::*there) {
+    Numbered<Bytes> needed(cluster.num_nodes, 0);
+    for (std::int64_t rank = 0; rank < program.mesh.num_ranks(); ++rank)
+      needed[rank / cluster.devices_per_node] += peaks[list_of(program, rank)].*there;
+    return *std::max_element(needed.begin(), needed.end());
+  };
+  const Bytes in_memory = most_of(&MemoryPeak::host);
+  if (host > 0 && in_memory > host) {
+    return Infeasible{"what is offloaded needs " + bytes_text(in_memory) +
+                          " of a node's memory, which has " + bytes_text(host),
+                      "cluster.host.capacity"};
+  }
+  const Bytes on_drives = most_of(&MemoryPeak::nvme);
+  if (nvme == 0 || on_drives <= nvme) return std::nullopt;
+  return Infeasible{"what is offloaded needs " + bytes_text(on_drives) + " of a node's " +
+                        std::to_string(cluster.nvme.drives) + " drives, which have " +
+                        bytes_text(nvme) + " together",
+                    "cluster.nvme.capacity"};
 }
 
 }  // namespace

@@ -130,6 +130,10 @@ void read_nvme(Section& cluster_section, NvmeDrives& nvme) {
   read_bandwidth(section, "read", nvme.read);
   read_bandwidth(section, "write", nvme.write);
   section.integer("drives", nvme.drives);
+  section.read_given("capacity", [&](const YamlNode& node) {
+    nvme.capacity = node.as_bytes();
+    if (nvme.capacity <= 0) node.fail("expected more than 0 bytes");
+  });
   section.finish();
   if (nvme.drives == 0) return;
   for (const auto& [key, rate] : {std::pair("read", nvme.read), std::pair("write", nvme.write)}) {

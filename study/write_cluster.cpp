@@ -122,6 +122,7 @@ void write_nvme(ResolvedText& out, const NvmeDrives& nvme) {
   out.line("read", bandwidth_text(nvme.read));
   out.line("write", bandwidth_text(nvme.write));
   out.integer("drives", nvme.drives);
+  if (nvme.capacity > 0) out.line("capacity", std::to_string(nvme.capacity) + " B");
   out.close();
 }
 

@@ -112,6 +112,7 @@ struct NvmeDrives {
   BytesPerSecond read = 0, write = 0;  // of one drive, in sequence
   std::int64_t drives = 0;             // of a node; 0: it has none
   Provenance provenance = {};
+  Bytes capacity = 0;  // of one drive; 0: not known
   BytesPerSecond all_read() const { return read * static_cast<double>(drives); }
   BytesPerSecond all_write() const { return write * static_cast<double>(drives); }
 };

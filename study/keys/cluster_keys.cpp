@@ -252,7 +252,12 @@ const KeyTable& nvme_keys() {
   static const KeyTable keys = {
       {"read", {QuantityForm{"6.5 GB/s"}}, "of one drive, in sequence", {}, "the preset's"},
       {"write", {QuantityForm{"3 GB/s"}}, "of one drive, in sequence", {}, "the preset's"},
-      {"drives", {IntegerForm{0, kMaxRanks}}, "of a node", {}, "the preset's, else 0: none"}};
+      {"drives", {IntegerForm{0, kMaxRanks}}, "of a node", {}, "the preset's, else 0: none"},
+      {"capacity",
+       {QuantityForm{"3.84 TB"}},
+       "of one drive",
+       {},
+       "the preset's, else not known: nothing is too large"}};
   return keys;
 }
 

@@ -322,6 +322,7 @@ TEST_CASE("the schema and the reader take the same values") {
       {"training.timeout_s", {"0.001", "null"}, {"0", "1e9"}},
       {"training.cpu_offload", {"false", "null"}, {"1"}},
       {"cluster.host.capacity", {R"("2 TiB")", "null"}, {"-1"}},
+      {"cluster.nvme.capacity", {R"("3.84 TB")", "null"}, {"-1"}},
       {"partition", {R"("uniform")", "[3, 6, 9]", "null"}, {"[0, 6, 9]", R"("sm")", "3"}},
       {"partition.ends", {R"("layers")", "false", "null"}, {R"("layer")", "1"}},
       {"schedule", {R"("gpipe")", "null", R"({"method": "1f1b"})"}, {"{}", "1"}},

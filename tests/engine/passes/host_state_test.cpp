@@ -233,6 +233,21 @@ TEST_CASE("a node whose memory does not hold what is offloaded cannot run the pl
   CHECK_THAT(refusal(with(4 * host - 1)), Catch::Contains("of a node's memory"));
 }
 
+TEST_CASE("a node whose drives do not hold what is offloaded cannot run the plan") {
+  const std::string offload = "{stage: 1, offload: {optimizer: nvme}}";
+  const auto with = [&](const std::string& capacity) {
+    return study(offload, ", nvme: {read: 2 GB/s, write: 1 GB/s, drives: 2" + capacity + "}");
+  };
+  // Four ranks of one node, on two drives: each holds what two ranks have.
+  const Bytes nvme = memory_peaks(compiled(with("")), {})[0].nvme;
+  REQUIRE(nvme > 0);
+  const auto capacity = [](Bytes bytes) { return ", capacity: " + std::to_string(bytes) + " B"; };
+  CHECK(refusal(with(capacity(2 * nvme))).empty());
+  CHECK_THAT(refusal(with(capacity(2 * nvme - 1))), Catch::Contains("of a node's 2 drives"));
+  CHECK_THAT(refusal(with(", capacity: 0 B")),
+             Catch::Contains("cluster.nvme.capacity") && Catch::Contains("more than 0 bytes"));
+}
+
 TEST_CASE("training.cpu_offload is another word for the optimizer's state on the host") {
   const Prepared flag = prepare_text(study("2", "", ", cpu_offload: true"));
   const Prepared word = prepare_text(study("{stage: 2, offload: optimizer}"));
