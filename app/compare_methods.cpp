@@ -1,6 +1,7 @@
 // `trainyard simulate --compare-tensor-methods`: one study under every method that splits its
 // layers over as many ranks, each simulated.
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -26,19 +27,31 @@ struct Method {
   std::int64_t microbatch = 0;  // 0: the study's
 };
 
+/// The method that the study names, whether or not it can be read otherwise; "": none.
+std::string said_method(const StudyOptions& options) {
+  YamlNode document = YamlNode::load_file(options.study);
+  apply_options(document, options.sets);
+  const auto parallel = document.find("parallel");
+  if (!parallel || !parallel->is_map()) return "";
+  auto method = parallel->find("tensor_method");
+  if (method && method->is_map()) method = method->find("name");
+  return method && method->is_scalar() ? method->as_string() : "";
+}
+
 /// Samples of a rank of smp with which a tensor group has those of the study's microbatch, where
 /// the study's own number would make more of them than a step has; 0: the study's own.
-std::int64_t smp_microbatch(const Study& study) {
+std::int64_t smp_microbatch(const Study& study, const std::string& said) {
   const TrainingConfig& training = study.training;
   const std::int64_t ranks = study.parallel.tensor, microbatch = training.microbatch;
-  const bool own = study.parallel.tensor_method == "smp" || study.parallel.smp.prescaled_batch;
+  const bool own = said == "smp" || study.parallel.smp.prescaled_batch;
   if (own || !training.microbatches.empty() || !study.partition.replicas.empty()) return 0;
   const bool met = training.global_batch % (microbatch * ranks * study.parallel.data) == 0;
   return met || microbatch % ranks != 0 ? 0 : microbatch / ranks;
 }
 
-/// On N x 1 ranks atp is megatron, and so is auto without a table of the study's own.
-std::vector<Method> methods_for(const Study& study) {
+/// On N x 1 ranks atp is megatron, and so is auto without a table of the study's own. `said`: the
+/// study's own.
+std::vector<Method> methods_for(const Study& study, const std::string& said) {
   const ParallelConfig& parallel = study.parallel;
   const int ranks = parallel.tensor;
   std::vector<Method> out = {{"megatron", {}, "megatron"}};
@@ -63,14 +76,14 @@ std::vector<Method> methods_for(const Study& study) {
     out.push_back({"smp " + mode,
                    {},
                    "{name: smp, optimize: " + mode + ", prescaled_batch: " + batch + "}",
-                   smp_microbatch(study)});
+                   smp_microbatch(study, said)});
   }
   for (const MeshMethod& method : mesh_methods()) {
     if (const auto mesh = method.mesh_of(ranks))
       out.push_back({std::string(method.name), *mesh, std::string(method.name)});
   }
   // The study's own, with its mesh and its budget, where it says map.
-  out.push_back({kMap, {}, parallel.tensor_method == kMap ? "" : kMap});
+  out.push_back({kMap, {}, said == kMap ? "" : kMap});
   return out;
 }
 
@@ -132,23 +145,35 @@ MethodRow simulate_method(const StudyOptions& options, const Method& method) {
 /// The study as it stands, or as some method would have it where its own refuses it.
 struct ComparedStudy {
   Study study;
-  std::optional<ConfigError> refused;  // why its own does
+  std::exception_ptr refused;  // why its own does
+  std::string reason;          // in words
 };
 
 /// Throws what is wrong with the study as it stands where no method can split its layers.
 ComparedStudy compared_study(const StudyOptions& options) {
+  ComparedStudy out;
   try {
-    return {prepare(options.study, options.sets, options.fidelity).study, std::nullopt};
-  } catch (const ConfigError& as_it_stands) {
-    for (const std::string method : {"megatron", "smp", kMap}) {
-      try {
-        return {prepare_with(options, {method, {}, method}).study, as_it_stands};
-      } catch (const std::runtime_error&) {
-        // The next one may.
-      }
-    }
-    throw;
+    out.study = prepare(options.study, options.sets, options.fidelity).study;
+    return out;
+  } catch (const ConfigError& error) {
+    out.refused = std::current_exception();
+    out.reason = reason_of(error);
+  } catch (const PlanError& error) {
+    out.refused = std::current_exception();
+    out.reason = reason_of(error);
   }
+  std::vector<std::string> others = {"megatron", "smp"};
+  for (const MeshMethod& method : mesh_methods()) others.emplace_back(method.name);
+  others.emplace_back(kMap);
+  for (const std::string& method : others) {
+    try {
+      out.study = prepare_with(options, {method, {}, method}).study;
+      return out;
+    } catch (const std::runtime_error&) {
+      // The next one may.
+    }
+  }
+  std::rethrow_exception(out.refused);
 }
 
 }  // namespace
@@ -161,19 +186,18 @@ int run_compare_methods(const StudyOptions& options) {
   const ComparedStudy compared = compared_study(options);
   print_warnings(compared.study.warnings);
   std::vector<MethodRow> rows;
-  for (const Method& method : methods_for(compared.study))
+  for (const Method& method : methods_for(compared.study, said_method(options)))
     rows.push_back(simulate_method(options, method));
   const bool any = std::any_of(rows.begin(), rows.end(),
                                [](const MethodRow& row) { return row.refused.empty(); });
   if (compared.refused) {
-    if (!any) throw ConfigError(*compared.refused);
-    const std::string reason = reason_of(*compared.refused);
-    const bool said = std::any_of(rows.begin(), rows.end(),
-                                  [&](const MethodRow& row) { return row.refused == reason; });
+    const bool said = std::any_of(rows.begin(), rows.end(), [&](const MethodRow& row) {
+      return row.refused == compared.reason;
+    });
     if (!said) {
       MethodRow& own = rows.emplace_back();
       own.method = "as it stands";
-      own.refused = reason;
+      own.refused = compared.reason;
     }
   }
   std::string json = method_table_json(options.study, rows);

@@ -71,7 +71,46 @@ TEST_CASE("methods are compared where the study's own cannot split the model") {
   CHECK(rows.at("smp memory").empty());
   CHECK(rows.at("map").empty());
   // A study with which something else is wrong is refused as always.
-  compared(kGpt + "parallel: {tensor: 3, data: 2}\ntraining: {global_batch: 64}\n", 2);
+  compared(kGpt + "parallel: {tensor: 4, data: 2}\ntraining: {global_batch: 65}\n", 2);
+}
+
+TEST_CASE("where one method alone can split a model, the others say why not") {
+  // 4 ranks divide neither 6 heads nor 2 samples: no mesh of features or rows is left.
+  const std::string heads =
+      "model: {family: gpt, layers: 2, hidden: 96, heads: 6, vocab: 64, seq_len: 32}\n" + kMachine +
+      "parallel: {tensor: 4, data: 2";
+  const std::string step = "}\ntraining: {global_batch: 8, microbatch: 1}\n";
+  const std::string undivided = "parallel.tensor: 4 ranks do not divide heads 6";
+  for (const std::string method : {"", ", tensor_method: map", ", tensor_method: smp"}) {
+    CAPTURE(method);
+    const auto rows = compared(heads + method + step);
+    CHECK(rows.at("map").empty());
+    CHECK_THAT(rows.at("megatron"), Catch::StartsWith(undivided));
+    CHECK_THAT(rows.at("atp"), Catch::StartsWith(undivided));
+    CHECK_THAT(rows.at("smp memory"), Catch::StartsWith(undivided));
+    CHECK_THAT(rows.at("summa-2d"), Catch::StartsWith("training.microbatch: method summa-2d"));
+    CHECK(rows.count("as it stands") == 0);
+  }
+  const auto images = compared("model: {family: resnet, depth: 18}\n" + kMachine +
+                               "parallel: {tensor: 4, data: 2}\n"
+                               "training: {global_batch: 16, microbatch: 8}\n");
+  CHECK(images.at("map").empty());
+  CHECK_THAT(images.at("megatron"),
+             Catch::StartsWith("parallel.tensor: tensor parallelism splits no operator of family"));
+  const auto one =
+      compared("model: {family: ncf, layers: 3, hidden: 8, users: 1000, items: 500}\n" + kMachine +
+               "parallel: {tensor: 8, data: 1}\n"
+               "training: {global_batch: 1, microbatch: 1}\n");
+  CHECK(one.at("map").empty());
+  CHECK_THAT(one.at("smp memory"), Catch::StartsWith("training.global_batch: 1 is not a multiple"));
+}
+
+TEST_CASE("a budget that map does not keep leaves the others") {
+  const auto rows = compared(kGpt +
+                             "parallel: {tensor: 4, data: 2, tensor_method: {name: map, "
+                             "memory_budget: 1 kB}}\ntraining: {global_batch: 8, microbatch: 4}\n");
+  CHECK(rows.at("megatron").empty());
+  CHECK_THAT(rows.at("map"), Catch::StartsWith("parallel.tensor_method.memory_budget: no splits"));
 }
 
 TEST_CASE("a rank of smp has a part of the microbatch where a step has no more samples") {
