@@ -22,13 +22,14 @@ namespace {
 
 std::string text(std::int64_t value) { return std::to_string(value); }
 
-/// The model's numbers that tensor parallelism divides, with their keys.
+/// The model's numbers that all ranks of tensor parallelism divide, with their keys.
 std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study& study) {
   const ModelConfig& model = study.model;
-  std::vector<std::pair<std::string, std::int64_t>> numbers = {{"heads", model.heads},
-                                                               {"kv_heads", model.kv_heads},
-                                                               {"ffn", model.ffn},
-                                                               {"image_heads", model.image_heads}};
+  std::vector<std::pair<std::string, std::int64_t>> numbers = {
+      {"heads", model.heads}, {"kv_heads", model.kv_heads}, {"image_heads", model.image_heads}};
+  // Atp splits these over an axis of its mesh.
+  if (study.parallel.tensor_method == "atp") return numbers;
+  numbers.insert(numbers.begin() + 2, {"ffn", model.ffn});
   if (study.parallel.sequence_parallel) {
     numbers.emplace_back("seq_len", model.seq_len);
     if (model.decoder_seq_len > 0) numbers.emplace_back("decoder_seq_len", model.decoder_seq_len);

@@ -1,6 +1,7 @@
 // Methods of tensor parallelism: what goes with each, and which mesh a study of atp gets that names
 // none.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "engine/passes/mesh_methods.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/planner/atp_mesh.h"
+#include "study/nearest_that_do.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 
@@ -25,10 +27,40 @@ std::string mesh_text(const std::vector<int>& mesh) {
   return "[" + text(mesh[0]) + ", " + text(mesh[1]) + "]";
 }
 
-/// Between layers features are split over the second axis. All others that a mesh divides are
-/// multiples of parallel.tensor (check_tensor()): ffn, and a width of heads, CLIP's image_hidden
-/// too.
-bool divides(int d2, const ModelConfig& model) { return model.hidden % d2 == 0; }
+/// A number of the model that a mesh of atp does not divide.
+struct Undivided {
+  std::string key;  // "hidden"
+  std::int64_t number = 0;
+  int axis = 0;  // of the mesh
+};
+
+/// Between layers features are split over the second axis; over the first one the MLP's inner
+/// features are, and sequences, where they are split. What both axes split are multiples of
+/// parallel.tensor (check_tensor()): heads, and widths of them, CLIP's image_hidden too.
+std::optional<Undivided> undivided_by(int d1, int d2, const Study& study) {
+  const ModelConfig& model = study.model;
+  std::vector<Undivided> numbers = {{"hidden", model.hidden, 1}, {"ffn", model.ffn, 0}};
+  if (study.parallel.sequence_parallel) {
+    numbers.push_back({"seq_len", model.seq_len, 0});
+    numbers.push_back({"decoder_seq_len", model.decoder_seq_len, 0});
+  }
+  const auto wrong = std::find_if(numbers.begin(), numbers.end(), [&](const Undivided& one) {
+    return one.number % (one.axis == 0 ? d1 : d2) != 0;
+  });
+  return wrong == numbers.end() ? std::nullopt : std::optional(*wrong);
+}
+
+/// "[4, 2] and [8, 1] do": meshes of as many ranks that divide the model.
+std::string meshes_that_divide(const Study& study) {
+  const int ranks = study.parallel.tensor;
+  std::vector<std::string> found;
+  for (int d1 = ranks; d1 >= 1; --d1) {
+    if (ranks % d1 == 0 && !undivided_by(d1, ranks / d1, study))
+      found.push_back(mesh_text({d1, ranks / d1}));
+  }
+  if (found.empty()) return "";
+  return join_words(found) + (found.size() == 1 ? " does" : " do");
+}
 
 /// parallel.tensor says how many ranks, tensor_method how they lie.
 void check_mesh_ranks(Study& study) {
@@ -116,13 +148,17 @@ void check_smp(const Study& study) {
 }
 
 /// A sharding may have the study's own specs for what the method would split so.
-void check_width(const Study& study) {
+void check_divided(const Study& study) {
   const std::vector<int>& mesh = study.parallel.tensor_mesh;
-  if (mesh.empty() || !study.sharding.empty() || divides(mesh[1], study.model)) return;
-  fail_at(study, kMeshKey,
-          "the " + text(mesh[1]) + " ranks of the second axis of mesh " + mesh_text(mesh) +
-              " do not divide model.hidden " + text(study.model.hidden) +
-              "; write another mesh, or auto");
+  if (mesh.empty() || !study.sharding.empty()) return;
+  const auto wrong = undivided_by(mesh[0], mesh[1], study);
+  if (!wrong) return;
+  fail_at(
+      study, kMeshKey,
+      with_remedy("the " + text(mesh[wrong->axis]) + " ranks of the " +
+                      (wrong->axis == 0 ? "first" : "second") + " axis of mesh " + mesh_text(mesh) +
+                      " do not divide model." + wrong->key + " " + text(wrong->number),
+                  meshes_that_divide(study)));
 }
 
 }  // namespace
@@ -147,7 +183,7 @@ void check_tensor_method(Study& study) {
   if (method != "atp") return;
   check_mesh_ranks(study);
   check_atp(study);
-  check_width(study);
+  check_divided(study);
 }
 
 void choose_tensor_mesh(Study& study) {
@@ -170,12 +206,20 @@ void choose_tensor_mesh(Study& study) {
     fail_at(study, "parallel.tensor_method.measured",
             "says nothing of a mesh of " + text(parallel.tensor) + " ranks");
   }
-  const std::size_t left_out =
-      std::erase_if(meshes, [&](const AtpMesh& mesh) { return !divides(mesh.d2, study.model); });
-  if (meshes.empty()) {
-    fail_at(study, "parallel.tensor_method.measured",
-            "the ranks of no mesh's second axis divide model.hidden " + text(study.model.hidden));
+  const auto is_left_out = [&](const AtpMesh& mesh) {
+    return undivided_by(mesh.d1, mesh.d2, study).has_value();
+  };
+  if (std::all_of(meshes.begin(), meshes.end(), is_left_out)) {
+    const auto wrong = *undivided_by(meshes.back().d1, meshes.back().d2, study);
+    const bool measured = !parallel.measured_meshes.empty();
+    fail_at(study, measured ? "parallel.tensor_method.measured" : "parallel.tensor",
+            with_remedy(std::string("no mesh of ") + text(parallel.tensor) + " ranks" +
+                            (measured ? " that is named" : "") + " divides the model, " +
+                            mesh_text({meshes.back().d1, meshes.back().d2}) + " not model." +
+                            wrong.key + " " + text(wrong.number),
+                        meshes_that_divide(study)));
   }
+  const std::size_t left_out = std::erase_if(meshes, is_left_out);
   const AtpMesh& best = best_of(meshes);
   parallel.tensor_mesh = {best.d1, best.d2};
   study.origins[kMeshKey] = derived_origin(

@@ -55,7 +55,7 @@ TEST_CASE("a mesh that is left out is the one of least communication") {
         std::vector<int>{8, 1});
 }
 
-TEST_CASE("a mesh is chosen among those whose second axis divides the model's width") {
+TEST_CASE("a mesh is chosen among those that divide the model") {
   // 36 = 4 x 9: of 16 ranks [16, 1], [8, 2] and [4, 4]. Features of 64 may lie on all five; the
   // bandwidths make [2, 8] the best of these, T = 7 / (2 x 100) + 2 / (8 x 100).
   const std::string measured =
@@ -68,12 +68,40 @@ TEST_CASE("a mesh is chosen among those whose second axis divides the model's wi
   CHECK(chosen.origins.at("parallel.tensor_method.mesh").note ==
         "least all-reduce time of 3 meshes that divide the model, by measured bandwidths");
   CHECK_THAT(error_of(study(16, "{name: atp, measured: {2x8: [100, 100]}}"), narrow),
-             Catch::Contains("parallel.tensor_method.measured: the ranks of no mesh's second axis "
-                             "divide model.hidden 36"));
+             Catch::Contains("parallel.tensor_method.measured: no mesh of 16 ranks that is named "
+                             "divides the model, [2, 8] not model.hidden 36; [16, 1], [8, 2] and "
+                             "[4, 4] do"));
   CHECK_THAT(error_of(study(16, "{name: atp, mesh: [2, 8]}"), narrow),
              Catch::Contains("parallel.tensor_method.mesh: the 8 ranks of the second axis of mesh "
-                             "[2, 8] do not divide model.hidden 36; write another mesh, or auto"));
+                             "[2, 8] do not divide model.hidden 36; [16, 1], [8, 2] and [4, 4] "
+                             "do"));
   CHECK(error_of(study(16, "{name: atp, mesh: [4, 4]}"), narrow) == "no error");
+}
+
+TEST_CASE("of a mesh the first axis alone divides the MLP's features and split sequences") {
+  const auto error = [](const std::string& method, const std::vector<std::string>& sets) {
+    return error_of(study(8, method), sets);
+  };
+  // 20 = 4 x 5 and 260 = 4 x 65: neither is a multiple of the 8 ranks.
+  const std::vector<std::string> short_one = {"model.seq_len=20",
+                                              "parallel.sequence_parallel=true"};
+  CHECK(error("{name: atp, mesh: [4, 2]}", short_one) == "no error");
+  CHECK(error("{name: atp, mesh: [2, 4]}", short_one) == "no error");
+  CHECK(error("{name: atp, mesh: [8, 1]}", {"model.seq_len=20"}) == "no error");
+  CHECK_THAT(error("{name: atp, mesh: [8, 1]}", short_one),
+             Catch::Contains("parallel.tensor_method.mesh: the 8 ranks of the first axis of mesh "
+                             "[8, 1] do not divide model.seq_len 20; [4, 2], [2, 4] and [1, 8] "
+                             "do"));
+  CHECK_THAT(error("megatron", short_one),
+             Catch::Contains("parallel.tensor: 8 ranks do not divide seq_len 20"));
+  CHECK(error("{name: atp, mesh: [4, 2]}", {"model.ffn=260"}) == "no error");
+  CHECK_THAT(error("{name: atp, mesh: [8, 1]}", {"model.ffn=260"}),
+             Catch::Contains("the 8 ranks of the first axis of mesh [8, 1] do not divide model.ffn "
+                             "260; [4, 2], [2, 4] and [1, 8] do"));
+  // A mesh that is left out is one of these: [4, 2] has least of all four, of 18 [2, 4].
+  CHECK(read(study(8, "atp"), short_one).parallel.tensor_mesh == std::vector<int>{4, 2});
+  CHECK(read(study(8, "atp"), {"model.seq_len=18", "parallel.sequence_parallel=true"})
+            .parallel.tensor_mesh == std::vector<int>{2, 4});
 }
 
 TEST_CASE("chunks are a scope, or a map with their number, of which atp's is another word") {

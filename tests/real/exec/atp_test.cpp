@@ -70,6 +70,20 @@ TEST_CASE("8 ranks of method atp train as one device does") {
   }
 }
 
+TEST_CASE("the first axis alone divides the sequence and the MLP's features of method atp") {
+  const std::string text = parity_study("llama", kTraining + "0");
+  // 12 = 4 x 3 positions and 100 = 4 x 25 features on 8 ranks.
+  const Sets model = {
+      "model={family: llama, layers: 2, hidden: 64, heads: 16, kv_heads: 8, ffn: 100, vocab: 62, "
+      "seq_len: 12}"};
+  const LoopbackRun one = run_loopback(text, model, {.steps = 2});
+  for (const auto& [d1, d2] : {std::pair{4, 2}, {2, 4}}) {
+    CAPTURE(d1, d2);
+    const Sets sets = joined(joined(model, on_mesh(d1, d2)), {"parallel.sequence_parallel=true"});
+    check_same(one, run_loopback(text, sets, {.steps = 2}), kFp64);
+  }
+}
+
 TEST_CASE("method atp trains as one device does beside every feature") {
   std::vector<Sets> features = {
       {"recompute=full"},
