@@ -18,7 +18,6 @@
 #include "engine/base/readable.h"
 #include "engine/passes/one_stage_graph.h"
 #include "engine/passes/plan_mesh.h"
-#include "engine/passes/plan_method.h"
 #include "engine/passes/select_kernels.h"
 #include "engine/planner/axis_links.h"
 #include "engine/planner/map_problem.h"

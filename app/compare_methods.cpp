@@ -7,7 +7,7 @@
 
 #include "app/commands.h"
 #include "app/simulation.h"
-#include "engine/passes/mesh_methods.h"
+#include "engine/passes/tensor_methods.h"
 #include "engine/plan/tensor_overlap.h"
 #include "report/method_table.h"
 #include "study/study_origin.h"
@@ -49,41 +49,61 @@ std::int64_t smp_microbatch(const Study& study, const std::string& said) {
   return met || microbatch % ranks != 0 ? 0 : microbatch / ranks;
 }
 
-/// On N x 1 ranks atp is megatron, and so is auto without a table of the study's own. `said`: the
-/// study's own.
-std::vector<Method> methods_for(const Study& study, const std::string& said) {
+/// Those that say how ATP's ranks lie: on N x 1 it is megatron.
+std::vector<Method> meshes_of_atp(const Study& study) {
   const ParallelConfig& parallel = study.parallel;
-  const int ranks = parallel.tensor;
-  std::vector<Method> out = {{"megatron", {}, "megatron"}};
   // What a study says of atp is not said of the others.
   const bool own_chunks = is_said(study, "parallel.tensor_method.chunks");
   const std::string chunks =
       own_chunks
           ? ", chunks: " + std::to_string(parse_tensor_overlap(parallel.tensor_overlap).chunks)
           : "";
-  if (!parallel.split_table.empty()) out.push_back({"auto", {}, ""});
-  for (int d2 = 2; d2 <= ranks; ++d2) {
-    if (ranks % d2 != 0) continue;
-    const int d1 = ranks / d2;
+  std::vector<Method> out;
+  for (int d2 = 2; d2 <= parallel.tensor; ++d2) {
+    if (parallel.tensor % d2 != 0) continue;
+    const int d1 = parallel.tensor / d2;
     out.push_back({"atp",
                    {d1, d2},
                    "{name: atp, mesh: [" + std::to_string(d1) + ", " + std::to_string(d2) + "]" +
                        chunks + "}"});
   }
-  if (ranks == 1) return out;
-  const std::string batch = parallel.smp.prescaled_batch ? "true" : "false";
+  return out;
+}
+
+std::vector<Method> modes_of_smp(const Study& study, const std::string& said) {
+  const std::string batch = study.parallel.smp.prescaled_batch ? "true" : "false";
+  std::vector<Method> out;
   for (const std::string mode : {"memory", "speed"}) {
     out.push_back({"smp " + mode,
                    {},
                    "{name: smp, optimize: " + mode + ", prescaled_batch: " + batch + "}",
                    smp_microbatch(study, said)});
   }
-  for (const MeshMethod& method : mesh_methods()) {
-    if (const auto mesh = method.mesh_of(ranks))
-      out.push_back({std::string(method.name), *mesh, std::string(method.name)});
+  return out;
+}
+
+/// The ways in which a method is compared; `said`: the study's own.
+std::vector<Method> ways_of(const TensorMethod& method, const Study& study,
+                            const std::string& said) {
+  const std::string name(method.name);
+  if (method.name == "atp") return meshes_of_atp(study);
+  if (method.name == "smp") return modes_of_smp(study, said);
+  if (method.form != nullptr) {
+    const auto mesh = method.form->mesh_of(study.parallel.tensor);
+    return mesh ? std::vector<Method>{{name, *mesh, name}} : std::vector<Method>{};
   }
-  // The study's own, with its mesh and its budget, where it says map.
-  out.push_back({kMap, {}, said == kMap ? "" : kMap});
+  // Without a table of the study's own it is megatron.
+  if (method.name == "auto" && study.parallel.split_table.empty()) return {};
+  // The study's own, with all that it says of it.
+  return {{name, {}, said == name ? "" : name}};
+}
+
+std::vector<Method> methods_for(const Study& study, const std::string& said) {
+  std::vector<Method> out;
+  for (const TensorMethod& method : tensor_methods()) {
+    if (study.parallel.tensor == 1 && !out.empty()) break;
+    for (Method& way : ways_of(method, study, said)) out.push_back(std::move(way));
+  }
   return out;
 }
 
@@ -162,12 +182,10 @@ ComparedStudy compared_study(const StudyOptions& options) {
     out.refused = std::current_exception();
     out.reason = reason_of(error);
   }
-  std::vector<std::string> others = {"megatron", "smp"};
-  for (const MeshMethod& method : mesh_methods()) others.emplace_back(method.name);
-  others.emplace_back(kMap);
-  for (const std::string& method : others) {
+  for (const TensorMethod& method : tensor_methods()) {
+    const std::string name(method.name);
     try {
-      out.study = prepare_with(options, {method, {}, method}).study;
+      out.study = prepare_with(options, {name, {}, name}).study;
       return out;
     } catch (const std::runtime_error&) {
       // The next one may.

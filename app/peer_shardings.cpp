@@ -4,7 +4,8 @@
 #include <utility>
 #include <variant>
 
-#include "engine/passes/plan_method.h"
+#include "engine/passes/plan_atp.h"
+#include "engine/passes/plan_megatron.h"
 
 namespace trainyard {
 

@@ -60,9 +60,6 @@ void check_documents(const Study& study) {
   refuse(!study.sharding.empty(), "sharding",
          "may cut samples over other ranks than replicas, and data.documents counts on whole ones; "
          "leave one of them out");
-  refuse(study.parallel.tensor_method == "smp", "parallel.tensor_method",
-         "ranks of method smp have samples of their own, and data.documents counts on those of a "
-         "replica; write megatron");
 }
 
 }  // namespace trainyard

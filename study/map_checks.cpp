@@ -38,26 +38,6 @@ std::string replica_axis(const std::string& text) {
   return "";
 }
 
-/// The batch is split over the replicas' axes whatever the list says; a result may say so, too,
-/// where there are several.
-void check_named_axes(const Study& study) {
-  const bool several = study.parallel.gradient_ranks() > 1 || !study.partition.replicas.empty();
-  const auto refuse = [&](const std::string& op, const std::string& text, const std::string& why) {
-    const std::string axis = replica_axis(text);
-    if (axis.empty()) return;
-    fail_at(study, kMapOpsKey,
-            quoted(op) + " names " + axis + ", " + why +
-                "; name the mesh's own axes, tp or tp0, tp1 and so on");
-  };
-  for (const GivenSharding& given : study.parallel.tensor_ops) {
-    for (const auto& [index, axes] : given.strategy)
-      refuse(given.modules, axes, "over which the batch is split by itself");
-    if (several) continue;
-    for (const auto& [name, spec] : given.specs)
-      refuse(given.modules, spec, "and there is one replica");
-  }
-}
-
 /// Axes of one rank split nothing.
 std::vector<int> without_ones(std::vector<int> mesh) {
   std::erase(mesh, 1);
@@ -67,7 +47,7 @@ std::vector<int> without_ones(std::vector<int> mesh) {
 
 }  // namespace
 
-void check_map(Study& study) {
+void check_map_mesh(Study& study) {
   ParallelConfig& parallel = study.parallel;
   const auto refuse = [&](bool wrong, const std::string& key, const std::string& why) {
     if (wrong) fail_at(study, key, why);
@@ -84,22 +64,26 @@ void check_map(Study& study) {
                text(parallel.tensor) + " of parallel.tensor");
     parallel.tensor_mesh = without_ones(parallel.tensor_mesh);
   }
-  refuse(parallel.sequence_parallel, "parallel.sequence_parallel",
-         "method map splits sequences where that costs least; write false");
-  refuse(parallel.context.degree > 1, "parallel.context",
-         "does not go with method map in this version; write 1");
-  refuse(parallel.tensor_overlap != "none", "parallel.tensor_overlap",
-         "does not go with method map in this version; write none");
-  refuse(study.documents.on(), "data.documents",
-         "does not go with method map in this version; leave it out");
-  refuse(study.training.fp8.on(), "training.precision",
-         "fp8 does not go with method map in this version; write bf16");
-  refuse(!study.sharding.empty(), "sharding",
-         "method map chooses how each op is split; leave one of them out");
-  refuse(!parallel.tensor_modules.empty(), "parallel.tensor_modules",
-         "method map chooses for all ops; leave it out, or fix ops by tensor_method: {name: map, "
-         "ops: {...}}");
-  check_named_axes(study);
+}
+
+/// The batch is split over the replicas' axes whatever the list says; a result may say so, too,
+/// where there are several.
+void check_map_ops(const Study& study) {
+  const bool several = study.parallel.gradient_ranks() > 1 || !study.partition.replicas.empty();
+  const auto refuse = [&](const std::string& op, const std::string& text, const std::string& why) {
+    const std::string axis = replica_axis(text);
+    if (axis.empty()) return;
+    fail_at(study, kMapOpsKey,
+            quoted(op) + " names " + axis + ", " + why +
+                "; name the mesh's own axes, tp or tp0, tp1 and so on");
+  };
+  for (const GivenSharding& given : study.parallel.tensor_ops) {
+    for (const auto& [index, axes] : given.strategy)
+      refuse(given.modules, axes, "over which the batch is split by itself");
+    if (several) continue;
+    for (const auto& [name, spec] : given.specs)
+      refuse(given.modules, spec, "and there is one replica");
+  }
 }
 
 void choose_map_mesh(Study& study) {

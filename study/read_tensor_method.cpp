@@ -7,7 +7,7 @@
 #include "engine/base/format.h"
 #include "engine/base/user_text.h"
 #include "engine/cluster/communication_matrix.h"
-#include "engine/passes/mesh_methods.h"
+#include "engine/passes/tensor_methods.h"
 #include "engine/plan/plan_limits.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
@@ -159,7 +159,7 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
   for (const auto& [key, method, problem] : kMethodKeys) {
     if (config.tensor_method == method || !section.contains(key)) continue;
     if (map && key == "mesh") continue;  // atp's and map's
-    const bool own_mesh = mesh_method(config.tensor_method) != nullptr;
+    const bool own_mesh = tensor_method(config.tensor_method).form != nullptr;
     const std::string why = map && key == "measured"    ? " takes its mesh from the cluster's links"
                             : own_mesh && key == "mesh" ? " has the mesh that parallel.tensor says"
                                                         : std::string(problem);

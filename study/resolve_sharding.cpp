@@ -15,8 +15,7 @@ namespace trainyard {
 void resolve_sharding(Study& study, const Graph& model, const SoftwareProfile& software) {
   if (study.sharding.empty()) return;
   const bool flash = study.training.flash_attention == FlashAttention::kOn;
-  const auto base =
-      plan_method(select_kernels(model, software, flash), method_plan(study.parallel));
+  const auto base = method_plan(study.parallel).plan(select_kernels(model, software, flash));
   if (std::holds_alternative<Infeasible>(base)) return;
   auto found = find_given(std::get<PlannedGraph>(base),
                           without_single_ranks(study.sharding, sharding_names(study.parallel)));

@@ -21,7 +21,7 @@ void check_split_modules(const Study& study, const Graph& model) {
     fail_at(study, "parallel.tensor_modules",
             quoted(pattern) + " matches no module; there are " + join_words(modules.some_paths()));
   }
-  const auto planned = plan_method(model, method_plan(parallel));
+  const auto planned = method_plan(parallel).plan(model);
   const auto* reason = std::get_if<Infeasible>(&planned);
   if (reason != nullptr && (reason->key.starts_with("parallel.tensor_method.table") ||
                             reason->key == "parallel.tensor_modules"))

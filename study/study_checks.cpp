@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/base/user_text.h"
-#include "engine/passes/mesh_methods.h"
+#include "engine/passes/tensor_methods.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/plan/plan_limits.h"
 #include "study/framework_profile.h"
@@ -39,19 +39,20 @@ std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study&
 
 void check_tensor(const Study& study) {
   // Map splits what divides, and leaves the rest whole; others have checks of their own.
-  if (study.parallel.tensor_method == "map" || mesh_method(study.parallel.tensor_method) != nullptr)
-    return;
+  const TensorMethod& method = tensor_method(study.parallel.tensor_method);
+  if (!method.divides_heads) return;
   const std::int64_t tensor = study.parallel.tensor;
   const Family family = study.model.family;
   const bool splits_none =
       has_batch_norm(family) || family == Family::kUnet || family == Family::kNcf;
-  const bool by_samples = study.parallel.tensor_method == "smp";
-  if (tensor > 1 && splits_none && study.sharding.empty() && !by_samples) {
+  // A method that has families of its own is asked for them.
+  if (tensor > 1 && splits_none && study.sharding.empty() && method.families.empty()) {
     fail_at(study, "parallel.tensor",
             "tensor parallelism splits no operator of family " + std::string(to_string(family)) +
                 ": all ranks would do the same; write 1, or say a sharding");
   }
-  if (tensor > 1 && family == Family::kMamba2 && study.sharding.empty()) {
+  if (tensor > 1 && family == Family::kMamba2 && study.sharding.empty() &&
+      method.families.empty()) {
     fail_at(study, "parallel.tensor",
             "in family mamba2 one product makes what heads have for themselves and what all of "
             "them share, and a norm is over all heads: tensor parallelism does not split it; write "
@@ -240,7 +241,7 @@ void check_model_fits(StudyDraft& draft, const StudyResolvers& resolvers) {
              [&] { check_gradients(draft); });
   draft.rule({"model", "parallel.tensor", "parallel.sequence_parallel"},
              [&] { check_tensor(draft); });
-  draft.rule({"model", "parallel", "training.precision", "sharding"},
+  draft.rule({"model", "data", "parallel", "training.precision", "partition", "sharding"},
              [&] { check_tensor_method(draft); });
   draft.rule({"model", "parallel", "training.flash_attention", "training.dropout", "partition",
               "sharding"},

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/passes/mesh_methods.h"
+#include "engine/passes/tensor_methods.h"
 #include "engine/schedule/pipeline_schedule.h"
 #include "study/study_reader.h"
 #include "study/study_section.h"
@@ -73,15 +73,19 @@ void resolve_virtual_stages(Study& study);
 /// Whether ranks can share the model's sequences so; behind resolve_defaults().
 void check_context(const Study& study);
 
-/// Whether the rest goes with method atp; and its mesh, where the study leaves it to the cluster's
-/// links: behind resolve_data_parallel(), without which ranks have no devices.
+/// Whether the rest goes with the method of tensor parallelism; and its mesh, where the study
+/// leaves it to the cluster's links: behind resolve_data_parallel(), without which ranks have no
+/// devices.
 void check_tensor_method(Study& study);
-/// The same of a method that is made for meshes of a form of its own: gives the study its mesh.
-void check_mesh_method(Study& study, const MeshMethod& method);
 void choose_tensor_mesh(Study& study);
 
-/// The same of method map, whose mesh is that of the levels of the group's links.
-void check_map(Study& study);
+/// Gives the study a mesh of the form of its method; whether that divides features and samples.
+void make_mesh_of_form(Study& study, const TensorMethod& method);
+void check_mesh_of_form(const Study& study, const TensorMethod& method);
+
+/// What method map alone asks; its mesh is that of the levels of the group's links.
+void check_map_mesh(Study& study);
+void check_map_ops(const Study& study);
 void choose_map_mesh(Study& study);
 
 /// Entries of `sharding:`, or of a map like it at `key`; they name axes of the study's degrees.

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "engine/cost/all_reduce_algorithm.h"
-#include "engine/passes/mesh_methods.h"
+#include "engine/passes/tensor_methods.h"
 #include "engine/schedule/schedule_names.h"
 
 namespace trainyard {
@@ -21,8 +21,8 @@ std::span<const std::string_view> schedule_words() {
 
 std::span<const std::string_view> tensor_method_words() {
   static const std::vector<std::string_view> kWords = [] {
-    std::vector<std::string_view> words = {"megatron", "atp", "auto", "smp", "map"};
-    for (const MeshMethod& method : mesh_methods()) words.push_back(method.name);
+    std::vector<std::string_view> words;
+    for (const TensorMethod& method : tensor_methods()) words.push_back(method.name);
     return words;
   }();
   return kWords;

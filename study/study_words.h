@@ -74,7 +74,7 @@ inline constexpr IndexedArray<PartitionConfig::Shards, std::string_view, 3> kSha
     "farthest", "nearest", "layer"};
 inline constexpr IndexedArray<PartitionConfig::Between, std::string_view, 2> kBetweenWords = {
     "layers", "ops"};
-/// With those of mesh_methods().
+/// Those of tensor_methods().
 std::span<const std::string_view> tensor_method_words();
 inline constexpr IndexedArray<SplitRule::Collective, std::string_view, 3> kSplitCollectiveWords = {
     "none", "all_reduce", "all_gather"};

@@ -1,6 +1,7 @@
-// Methods of tensor parallelism: what goes with each, and which mesh a study of atp gets that names
-// none.
+// Methods of tensor parallelism: what their rows say that goes with each, what some ask beside
+// that, and which mesh a study of atp gets that names none.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <variant>
@@ -8,8 +9,8 @@
 
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
-#include "engine/passes/mesh_methods.h"
 #include "engine/passes/plan_mesh.h"
+#include "engine/passes/tensor_methods.h"
 #include "engine/planner/atp_mesh.h"
 #include "study/nearest_that_do.h"
 #include "study/study_origin.h"
@@ -83,61 +84,78 @@ void refuse(const Study& study, bool wrong, const std::string& key, const std::s
   if (wrong) fail_at(study, key, why);
 }
 
-/// Refuses other families than these; `does`, `of`: "splits the layers of", "of".
-void refuse_families(const Study& study, const std::vector<Family>& families,
-                     const std::string& does, const std::string& of) {
+void check_families(const Study& study, const TensorMethod& method) {
   const Family family = study.model.family;
+  const auto& families = method.families;
+  if (families.empty() || std::find(families.begin(), families.end(), family) != families.end())
+    return;
   std::vector<std::string> names;
   for (const Family one : families) names.emplace_back(to_string(one));
-  refuse(study, std::find(families.begin(), families.end(), family) == families.end(), kMethodKey,
-         "method " + study.parallel.tensor_method + " " + does + " families " + join_words(names) +
-             " in this version, not " + of + " " + std::string(to_string(family)) +
-             "; write megatron");
+  const std::string does(method.does);
+  fail_at(study, kMethodKey,
+          "method " + std::string(method.name) + " " + does + " families " + join_words(names) +
+              " in this version, not " + does.substr(does.rfind(' ') + 1) + " " +
+              std::string(to_string(family)) + "; write megatron");
+}
+
+/// Where a study asks for it, and what to write instead.
+struct Asked {
+  Beside what = {};
+  const char* key;
+  bool (*is_asked)(const Study& study);
+  const char* remedy;
+  const char* not_beside = "does not go";
+};
+constexpr Asked kAsked[] = {
+    {Beside::kSequenceParallel, "parallel.sequence_parallel",
+     [](const Study& study) { return study.parallel.sequence_parallel; }, "write false"},
+    {Beside::kContext, "parallel.context",
+     [](const Study& study) { return study.parallel.context.degree > 1; }, "write 1"},
+    {Beside::kModules, "parallel.tensor_modules",
+     [](const Study& study) { return !study.parallel.tensor_modules.empty(); },
+     "leave it out, or write megatron"},
+    {Beside::kOverlap, "parallel.tensor_overlap",
+     [](const Study& study) { return study.parallel.tensor_overlap != "none"; }, "write none"},
+    {Beside::kSharding, "sharding", [](const Study& study) { return !study.sharding.empty(); },
+     "leave it out, or write megatron"},
+    {Beside::kReplicas, "partition.replicas",
+     [](const Study& study) { return !study.partition.replicas.empty(); }, "write parallel.data",
+     "do not go"},
+    {Beside::kDocuments, "data.documents", [](const Study& study) { return study.documents.on(); },
+     "leave it out"},
+    {Beside::kFp8, "training.precision", [](const Study& study) { return study.training.fp8.on(); },
+     "write bf16", "fp8 does not go"}};
+
+void check_beside(const Study& study, const TensorMethod& method) {
+  const std::string name = "method " + std::string(method.name);
+  for (const NotBeside& refused : method.refused) {
+    const std::string why = name + " " + std::string(refused.why);
+    if (refused.what == Beside::kNamedAxes) {
+      refuse(study, !study.parallel.tensor_axes.empty(), "parallel.tensor",
+             why + "; write " + text(study.parallel.tensor));
+      continue;
+    }
+    const auto* const asked =
+        std::find_if(std::begin(kAsked), std::end(kAsked),
+                     [&](const Asked& one) { return one.what == refused.what; });
+    check(asked != std::end(kAsked), "each has its key");
+    refuse(study, asked->is_asked(study), asked->key,
+           !refused.why.empty() ? why
+                                : std::string(asked->not_beside) + " with " + name +
+                                      " in this version; " + asked->remedy);
+  }
 }
 
 void check_atp(const Study& study) {
   const ParallelConfig& parallel = study.parallel;
-  refuse_families(
-      study,
-      {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5, Family::kVit, Family::kClip},
-      "splits the layers of", "of");
-  refuse(study, parallel.context.degree > 1, "parallel.context",
-         "does not go with method atp in this version; write 1");
-  refuse(study, !parallel.tensor_modules.empty(), "parallel.tensor_modules",
-         "method atp splits every layer; leave it out, or write megatron");
   refuse(study, !study.sharding.empty() && parallel.tensor_mesh.empty(), "sharding",
          "names axes of a mesh that is yet to be chosen; write tensor_method: {name: atp, mesh: "
          "[" +
              text(parallel.tensor) + ", 1]}, or another one");
 }
 
-void check_auto(const Study& study) {
-  refuse_families(study,
-                  {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5, Family::kVit,
-                   Family::kSwin, Family::kClip},
-                  "has a table for", "for");
-}
-
 void check_smp(const Study& study) {
   const ParallelConfig& parallel = study.parallel;
-  refuse_families(
-      study, {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5, Family::kVit, Family::kNcf},
-      "distributes modules of", "of");
-  refuse(study, !parallel.tensor_axes.empty(), "parallel.tensor",
-         "method smp has one axis; write " + text(parallel.tensor));
-  refuse(study, parallel.sequence_parallel, "parallel.sequence_parallel",
-         "method smp splits samples and features, not the sequence; write false");
-  refuse(study, parallel.context.degree > 1, "parallel.context",
-         "does not go with method smp in this version; write 1");
-  refuse(study, parallel.tensor_overlap != "none", "parallel.tensor_overlap",
-         "chunks of a microbatch would lie on some of the ranks that method smp gives samples of "
-         "their own; write none");
-  refuse(study, !study.sharding.empty(), "sharding",
-         "does not go with method smp in this version; leave it out, or write megatron");
-  refuse(study, !study.partition.replicas.empty(), "partition.replicas",
-         "do not go with method smp in this version; write parallel.data");
-  refuse(study, study.training.fp8.on(), "training.precision",
-         "fp8 does not go with method smp in this version; write bf16");
   if (parallel.smp.optimize == SmpConfig::Optimize::kMemory && study.model.family != Family::kNcf &&
       study.model.hidden % parallel.tensor != 0)
     fail_at(study, "parallel.tensor",
@@ -175,13 +193,19 @@ AtpLayers atp_layers(const ModelConfig& model) {
 }
 
 void check_tensor_method(Study& study) {
-  const std::string& method = study.parallel.tensor_method;
-  if (method == "auto") return check_auto(study);
-  if (method == "smp") return check_smp(study);
-  if (method == "map") return check_map(study);
-  if (const MeshMethod* row = mesh_method(method)) return check_mesh_method(study, *row);
-  if (method != "atp") return;
-  check_mesh_ranks(study);
+  const TensorMethod& method = tensor_method(study.parallel.tensor_method);
+  if (method.form != nullptr) {
+    if (study.parallel.tensor == 1) return;
+    make_mesh_of_form(study, method);
+  }
+  if (method.name == "atp") check_mesh_ranks(study);
+  if (method.name == "map") check_map_mesh(study);
+  check_families(study, method);
+  check_beside(study, method);
+  if (method.form != nullptr) check_mesh_of_form(study, method);
+  if (method.name == "smp") check_smp(study);
+  if (method.name == "map") check_map_ops(study);
+  if (method.name != "atp") return;
   check_atp(study);
   check_divided(study);
 }

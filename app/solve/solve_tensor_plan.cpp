@@ -5,7 +5,9 @@
 #include "app/solve/model_study.h"
 #include "app/solve/tensor_problems.h"
 #include "engine/passes/chosen_modules.h"
+#include "engine/passes/plan_auto.h"
 #include "engine/passes/plan_method.h"
+#include "engine/passes/plan_smp.h"
 #include "engine/passes/select_kernels.h"
 #include "engine/passes/smp_modules.h"
 #include "engine/sharding/spec_text.h"
@@ -61,7 +63,7 @@ Json solve_tensor_plan(const YamlNode& problem) {
   const bool flash = study.training.flash_attention == FlashAttention::kOn;
   const Graph graph = select_kernels(prepared->model, prepared->software, flash);
   const MethodPlan plan = method_plan(study.parallel);
-  const auto answer = plan_method(graph, plan);
+  const auto answer = plan.plan(graph);
   if (const auto* none = std::get_if<Infeasible>(&answer)) problem.at("study").fail(none->reason);
   const auto& planned = std::get<PlannedGraph>(answer);
   SplitModules modules{planned, study.parallel};
@@ -96,7 +98,7 @@ Json solve_tensor_plan(const YamlNode& problem) {
     num_split += is_split ? 1 : 0;
     rows.push_back(std::move(row));
   };
-  if (std::holds_alternative<SmpPlan>(plan)) {
+  if (plan.told<SmpPlan>() != nullptr) {
     for (const SmpModule& module : smp_modules(graph, study.parallel.tensor_modules).modules) {
       Json row = {{"module", module.path.empty() ? "(model)" : module.path}};
       if (module.broken == 0)

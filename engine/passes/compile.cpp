@@ -22,6 +22,7 @@
 #include "engine/passes/pass.h"
 #include "engine/passes/pass_inputs.h"
 #include "engine/passes/pass_watch.h"
+#include "engine/passes/plan_map.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/plan_splits.h"
 #include "engine/passes/post_validation.h"
@@ -78,7 +79,7 @@ constexpr std::tuple kGraphPasses = {
            auto& [graph, sharding] = std::get<PlannedGraph>(planned);
            auto problem = put(apply_sharding(std::move(graph), std::move(sharding)), staged.graph);
            if (problem && problem->key.empty()) {
-             const auto* map = std::get_if<MapPlan>(&plan);
+             const auto* map = plan.told<MapPlan>();
              if (!given.empty())
                problem->key = "sharding";
              else if (map != nullptr && !map->ops.empty())

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/passes/mesh_methods.h"
+#include "engine/passes/mesh_forms.h"
 #include "engine/passes/op_planner.h"
 
 namespace trainyard {

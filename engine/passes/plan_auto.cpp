@@ -175,7 +175,7 @@ const SplitRule* split_rule(const std::string& module, const std::vector<SplitRu
 std::variant<PlannedGraph, Infeasible> plan_auto(Graph graph, const AutoPlan& plan) {
   TableHints hints(std::move(graph), plan.table);
   if (auto problem = hints.run()) return std::move(*problem);
-  return plan_megatron(std::move(hints.graph()), plan.megatron,
+  return plan_megatron(std::move(hints.graph()), plan,
                        [&](TensorId id) { return hints.is_gathered(id); });
 }
 

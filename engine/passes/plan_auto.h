@@ -27,8 +27,7 @@ std::span<const SplitRule> default_split_table();
 /// matches its path, else a default; nullptr: none, and it stays whole.
 const SplitRule* split_rule(const std::string& module, const std::vector<SplitRule>& table);
 
-struct AutoPlan {
-  MegatronPlan megatron;
+struct AutoPlan : MegatronPlan {
   std::vector<SplitRule> table;  // before the default one
   friend bool operator==(const AutoPlan&, const AutoPlan&) = default;
 };

@@ -15,7 +15,7 @@
 // gradients are added up once per step.
 #pragma once
 
-#include "engine/passes/mesh_methods.h"
+#include "engine/passes/mesh_forms.h"
 
 namespace trainyard {
 

@@ -6,7 +6,7 @@ namespace trainyard {
 
 std::variant<PlannedGraph, Infeasible> plan_by_method(Graph graph, const MethodPlan& plan,
                                                       const std::vector<GivenSharding>& given) {
-  auto base = plan_method(std::move(graph), plan);
+  auto base = plan.plan(std::move(graph));
   if (given.empty() || std::holds_alternative<Infeasible>(base)) return base;
   return plan_given(std::get<PlannedGraph>(std::move(base)), given);
 }
@@ -14,9 +14,8 @@ std::variant<PlannedGraph, Infeasible> plan_by_method(Graph graph, const MethodP
 std::variant<PlannedGraph, Infeasible> plan_by_option(Graph graph, const MethodPlan& plan,
                                                       const CompileOptions& options) {
   PlannedGraph planned{std::move(graph), {}};
-  const MethodAxes axes = axes_of(plan);
-  planned.sharding.mesh = axes.mesh;
-  planned.sharding.late = set_of(axes.data);
+  planned.sharding.mesh = plan.mesh();
+  planned.sharding.late = set_of(plan.data());
   options.plan_sharding(planned.graph, planned.sharding);
   return planned;
 }

@@ -17,7 +17,7 @@
 // step. The mesh is [q, q], or [d, q, q].
 #pragma once
 
-#include "engine/passes/mesh_methods.h"
+#include "engine/passes/mesh_forms.h"
 
 namespace trainyard {
 

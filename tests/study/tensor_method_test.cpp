@@ -1,9 +1,11 @@
 // Method atp in a study: its forms, the mesh that it is left to choose, what does not go with it,
 // and how it is written and reads back.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
+#include "engine/passes/tensor_methods.h"
 #include "engine/plan/tensor_overlap.h"
 #include "study/study_writer.h"
 #include "tests/study/study_fixture.h"
@@ -187,8 +189,8 @@ TEST_CASE("what does not go with methods auto and smp is said at its place") {
   CHECK_THAT(error("smp", {"parallel.context=2"}),
              Catch::Contains("parallel.context: does not go with method smp in this version"));
   CHECK_THAT(error("smp", {"parallel.tensor_overlap=block"}),
-             Catch::Contains("parallel.tensor_overlap: chunks of a microbatch would lie on some of "
-                             "the ranks"));
+             Catch::Contains("parallel.tensor_overlap: method smp gives ranks samples of their "
+                             "own, and chunks of a microbatch would lie on some of them"));
   CHECK_THAT(error("smp", {"parallel.tensor={tp0: 2, tp1: 2}"}),
              Catch::Contains("parallel.tensor: method smp has one axis; write 4"));
   CHECK_THAT(error("smp", {"sharding={'*.mlp.fc1': {weight: [tp, R]}}"}),
@@ -214,6 +216,31 @@ TEST_CASE("what does not go with methods auto and smp is said at its place") {
              Catch::Contains("parallel.tensor"));
   CHECK_THAT(error("{name: auto, table: {}}"),
              Catch::Contains("parallel.tensor_method.table: expected entries such as"));
+}
+
+TEST_CASE("what the row of a method refuses is refused at its key, and nothing else is") {
+  const std::pair<Beside, std::string> asked[] = {
+      {Beside::kSequenceParallel, "parallel.sequence_parallel=true"},
+      {Beside::kContext, "parallel.context=2"},
+      {Beside::kModules, "parallel.tensor_modules=['*.mlp']"},
+      {Beside::kOverlap, "parallel.tensor_overlap=block"},
+      {Beside::kSharding, "sharding={'*.mlp.fc1': {weight: [R, R]}}"}};
+  for (const TensorMethod& method : tensor_methods()) {
+    // Meshes of a form of their own: 4 = 2 x 2, 8 = 2 x 2 x 2. Their samples are the last check.
+    const int ranks = method.form != nullptr && !method.form->mesh_of(4) ? 8 : 4;
+    const std::string value =
+        method.name == "atp" ? "{name: atp, mesh: [2, 2]}" : std::string(method.name);
+    for (const auto& [what, set] : asked) {
+      CAPTURE(method.name, set);
+      const std::string key = set.substr(0, set.find('='));
+      const std::string error = error_of(study(ranks, value), {set, "training.microbatch=4"});
+      const bool refused = std::any_of(method.refused.begin(), method.refused.end(),
+                                       [&](const NotBeside& one) { return one.what == what; });
+      const bool said = error.find(key + ": ") != std::string::npos &&
+                        error.find("method " + std::string(method.name)) != std::string::npos;
+      CHECK(said == refused);
+    }
+  }
 }
 
 TEST_CASE("what does not go with method atp is said at its place") {

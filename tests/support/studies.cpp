@@ -35,8 +35,8 @@ Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& s
 Graph sharded_graph(const Prepared& prepared) {
   const Study& study = prepared.study;
   const bool flash = study.training.flash_attention == FlashAttention::kOn;
-  PlannedGraph planned = value_of(plan_method(
-      select_kernels(prepared.model, prepared.software, flash), method_plan(study.parallel)));
+  PlannedGraph planned = value_of(
+      method_plan(study.parallel).plan(select_kernels(prepared.model, prepared.software, flash)));
   return value_of(apply_sharding(std::move(planned.graph), std::move(planned.sharding)));
 }
 

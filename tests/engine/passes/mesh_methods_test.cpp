@@ -1,8 +1,6 @@
 // Methods that are made for meshes of a form of their own: what each gathers, adds up and scatters
 // is what its paper says, weights lie in as many pieces as there are ranks, and what a study cannot
 // have is refused at its key.
-#include "engine/passes/mesh_methods.h"
-
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>

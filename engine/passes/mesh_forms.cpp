@@ -1,9 +1,4 @@
-#include "engine/passes/mesh_methods.h"
-
-#include <array>
-
-#include "engine/passes/plan_cube.h"
-#include "engine/passes/plan_summa.h"
+#include "engine/passes/mesh_forms.h"
 
 namespace trainyard {
 
@@ -49,21 +44,11 @@ int all_but_last(const Mesh& mesh) {
 }
 int last(const Mesh& mesh) { return mesh.back(); }
 
-constexpr std::array<MeshMethod, 3> kMethods = {
-    {{"summa-2d", "q x q", square_of, is_square, all_but_last, last, plan_summa},
-     {"summa-2.5d", "d x q x q with d of 2 to q", layers_of, is_layered, all_but_last, last,
-      plan_summa},
-     {"3d", "p x p x p", cube_of, is_cube, all_but_last, last, plan_cube}}};
-
 }  // namespace
 
-std::span<const MeshMethod> mesh_methods() { return kMethods; }
-
-const MeshMethod* mesh_method(std::string_view name) {
-  for (const MeshMethod& method : kMethods) {
-    if (method.name == name) return &method;
-  }
-  return nullptr;
-}
+const MeshForm kSquareMeshes = {"q x q", square_of, is_square, all_but_last, last};
+const MeshForm kLayeredMeshes = {"d x q x q with d of 2 to q", layers_of, is_layered, all_but_last,
+                                 last};
+const MeshForm kCubeMeshes = {"p x p x p", cube_of, is_cube, all_but_last, last};
 
 }  // namespace trainyard

@@ -1,0 +1,137 @@
+#include "engine/passes/tensor_methods.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "engine/passes/plan_atp.h"
+#include "engine/passes/plan_auto.h"
+#include "engine/passes/plan_cube.h"
+#include "engine/passes/plan_map.h"
+#include "engine/passes/plan_megatron.h"
+#include "engine/passes/plan_mesh.h"
+#include "engine/passes/plan_smp.h"
+#include "engine/passes/plan_summa.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr const char* kSplits = "splits the layers of";
+
+constexpr Family kTransformers[] = {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5,
+                                    Family::kVit};
+constexpr Family kAtpFamilies[] = {Family::kGpt, Family::kBert, Family::kLlama,
+                                   Family::kT5,  Family::kVit,  Family::kClip};
+constexpr Family kAutoFamilies[] = {Family::kGpt, Family::kBert, Family::kLlama, Family::kT5,
+                                    Family::kVit, Family::kSwin, Family::kClip};
+constexpr Family kSmpFamilies[] = {Family::kGpt, Family::kBert, Family::kLlama,
+                                   Family::kT5,  Family::kVit,  Family::kNcf};
+
+constexpr const char* kEveryLayer = "splits every layer; leave it out, or write megatron";
+
+constexpr NotBeside kNotAtp[] = {{Beside::kContext}, {Beside::kModules, kEveryLayer}};
+
+constexpr NotBeside kNotSmp[] = {
+    {Beside::kNamedAxes, "has one axis"},
+    {Beside::kSequenceParallel, "splits samples and features, not the sequence; write false"},
+    {Beside::kContext},
+    {Beside::kOverlap,
+     "gives ranks samples of their own, and chunks of a microbatch would lie on some of them; "
+     "write "
+     "none"},
+    {Beside::kSharding},
+    {Beside::kReplicas},
+    {Beside::kDocuments,
+     "gives ranks samples of their own, and documents count on those of a replica; leave it out, "
+     "or "
+     "write megatron"},
+    {Beside::kFp8}};
+
+constexpr NotBeside kNotMap[] = {
+    {Beside::kSequenceParallel, "splits sequences where that costs least; write false"},
+    {Beside::kContext},
+    {Beside::kModules,
+     "chooses for all ops; leave it out, or fix ops by tensor_method: {name: map, ops: {...}}"},
+    {Beside::kOverlap},
+    {Beside::kSharding, "chooses how each op is split; leave one of them out"},
+    {Beside::kDocuments},
+    {Beside::kFp8}};
+
+constexpr NotBeside kNotOfForm[] = {
+    {Beside::kSequenceParallel, "splits samples and features, not the sequence; write false"},
+    {Beside::kContext},
+    {Beside::kModules, kEveryLayer},
+    {Beside::kOverlap},
+    {Beside::kSharding},
+    {Beside::kReplicas},
+    {Beside::kDocuments},
+    {Beside::kFp8}};
+
+MethodPlan told_megatron(const ParallelConfig& parallel) {
+  return {megatron_plan(parallel), plan_megatron};
+}
+
+MethodPlan told_auto(const ParallelConfig& parallel) {
+  return {AutoPlan{megatron_plan(parallel), parallel.split_table}, plan_auto};
+}
+
+MethodPlan told_atp(const ParallelConfig& parallel) {
+  check(!parallel.tensor_mesh.empty(), "the study's reader has chosen a mesh");
+  if (parallel.sizes_of_tensor_axes().empty()) return told_megatron(parallel);
+  const MegatronPlan megatron = megatron_plan(parallel);
+  const auto axes = [&](const char* name) {
+    return find_axes(megatron.mesh, name).value_or(Axes{});
+  };
+  return {
+      AtpPlan{megatron.mesh, megatron.data, axes("tp0"), axes("tp1"), parallel.sequence_parallel},
+      plan_atp};
+}
+
+MethodPlan told_smp(const ParallelConfig& parallel) {
+  const MegatronPlan megatron = megatron_plan(parallel);
+  return {
+      SmpPlan{megatron.mesh, megatron.data, megatron.tensor, parallel.smp, parallel.tensor_modules},
+      plan_smp};
+}
+
+MethodPlan told_map(const ParallelConfig& parallel) { return {map_plan(parallel), plan_map}; }
+
+template <auto planner>
+MethodPlan told_form(const ParallelConfig& parallel) {
+  const MegatronPlan megatron = megatron_plan(parallel);
+  return {MeshMethodPlan{megatron.mesh, megatron.data, megatron.tensor}, planner};
+}
+
+constexpr bool kHeads = true, kOwnMesh = true;
+
+const std::array<TensorMethod, 8> kMethods = {
+    {{"megatron", kSplits, {}, {}, kHeads, false, nullptr, told_megatron},
+     {"auto", "has a table for", kAutoFamilies, {}, kHeads, false, nullptr, told_auto},
+     {"atp", kSplits, kAtpFamilies, kNotAtp, kHeads, kOwnMesh, nullptr, told_atp},
+     {"smp", "distributes modules of", kSmpFamilies, kNotSmp, kHeads, false, nullptr, told_smp},
+     {"summa-2d", kSplits, kTransformers, kNotOfForm, false, false, &kSquareMeshes,
+      told_form<plan_summa>},
+     {"summa-2.5d", kSplits, kTransformers, kNotOfForm, false, false, &kLayeredMeshes,
+      told_form<plan_summa>},
+     {"3d", kSplits, kTransformers, kNotOfForm, false, false, &kCubeMeshes, told_form<plan_cube>},
+     {"map", kSplits, {}, kNotMap, false, kOwnMesh, nullptr, told_map}}};
+
+}  // namespace
+
+std::span<const TensorMethod> tensor_methods() { return kMethods; }
+
+const TensorMethod& tensor_method(std::string_view name) {
+  const auto* const row =
+      std::find_if(kMethods.begin(), kMethods.end(),
+                   [&](const TensorMethod& method) { return method.name == name; });
+  check(row != kMethods.end(), "studies have methods of the table");
+  return *row;
+}
+
+MethodPlan method_plan(const ParallelConfig& parallel) {
+  return parallel.tensor > 1 ? tensor_method(parallel.tensor_method).plan_of(parallel)
+                             : told_megatron(parallel);
+}
+
+}  // namespace trainyard
