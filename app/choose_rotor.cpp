@@ -26,6 +26,7 @@ namespace {
 
 constexpr const char *kSequencesKey = "recompute.sequences", *kMethodKey = "recompute.method";
 constexpr int kMostTries = 12;      // Programs, until what rotor may take is what there is
+constexpr int kParts = 16;          // of what all takes: budgets whose plans larger ones look at
 constexpr double kMoreRoom = 1.25;  // of what there is: rotor's groups may take more than Programs
 constexpr double kStep = 0.02;      // of what rotor may take, at least, where that is too much
 constexpr double kNear = 0.002;     // of the budget
@@ -98,6 +99,7 @@ class RotorChooser {
     const Program program = program_with(chosen_);
     const auto peaks = peaks_of(prepared_, study_, program);
     RotorChoice out;
+    for (const MemoryPeak& peak : whole_) out.whole = std::max(out.whole, peak.total);
     out.has_cores = !attention_cores(training_).empty();
     for (const MemoryPeak& peak : peaks) out.peak = std::max(out.peak, peak.total);
     out.fits = out.peak <= budget_;
@@ -335,13 +337,29 @@ std::variant<RotorChoice, Infeasible> choose_rotor(const Prepared& prepared, Stu
   return best;
 }
 
+std::variant<RotorChoice, Infeasible> choose_rotor_of_budgets(const Prepared& prepared,
+                                                              const Study& study, Bytes budget) {
+  auto found = choose_rotor(prepared, study, budget);
+  auto* best = std::get_if<RotorChoice>(&found);
+  if (best == nullptr || !best->fits || !best->recomputes()) return found;
+  const Bytes whole = best->whole;
+  for (int parts = kParts - 1; parts > 0; --parts) {
+    const Bytes less = whole * parts / kParts;
+    if (less >= budget) continue;
+    auto other = std::get<RotorChoice>(choose_rotor(prepared, study, less));
+    if (!other.fits) break;
+    if (other.step < best->step) *best = std::move(other);
+  }
+  return found;
+}
+
 void choose_sequences(Prepared& prepared) {
   Study& study = prepared.study;
   RecomputeConfig& recompute = study.recompute;
   if (!leaves_to_rotor(study)) return;
   const bool said = recompute.memory_budget > 0;
   const Bytes budget = said ? recompute.memory_budget : capacity_of(prepared);
-  auto found = choose_rotor(prepared, study, budget);
+  auto found = choose_rotor_of_budgets(prepared, study, budget);
   if (const auto* reason = std::get_if<Infeasible>(&found)) throw plan_error(study, *reason);
   auto& choice = std::get<RotorChoice>(found);
   if (!choice.fits) {

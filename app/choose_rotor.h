@@ -21,6 +21,7 @@ struct RotorChoice {
   bool fits = true;                // no: the least that was found
   Seconds step = 0;                // where it fits: simulated_step() of analytic_step.h
   std::vector<bool> has_room;      // [stage] its rank has, for all that is kept
+  Bytes whole = 0;                 // of the rank that needs most, where nothing is computed again
   bool has_cores = false;          // attention keeps something of its core
   bool recomputes() const;         // anything at all
   std::vector<std::string> lines;  // what is computed again, and why
@@ -36,6 +37,12 @@ struct RotorChoice {
 /// there is no Program.
 std::variant<RotorChoice, Infeasible> choose_rotor(const Prepared& prepared, Study study,
                                                    Bytes budget);
+
+/// The same, or the plan of a smaller budget, where that is faster: rotor knows neither overlap nor
+/// what gathers wait for. The smaller ones are sixteenths of what all takes that backwards read,
+/// whatever the budget, so at none of these more memory makes the plan slower.
+std::variant<RotorChoice, Infeasible> choose_rotor_of_budgets(const Prepared& prepared,
+                                                              const Study& study, Bytes budget);
 
 /// Chooses recompute, where the study has rotor and no sequences, and says so in its
 /// origins and lines of its plan. Throws PlanError where nothing keeps the budget, with the

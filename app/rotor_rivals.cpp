@@ -1,6 +1,7 @@
 #include "app/rotor_rivals.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "app/analytic_step.h"
@@ -24,10 +25,11 @@ bool has_shares(const Study& study) {
 std::vector<RotorRival> rotor_rivals(const Prepared& prepared, const Study& study, Bytes budget,
                                      bool cores) {
   std::vector<RotorRival> out;
-  const auto add = [&](Method method, const std::string& name) {
+  const auto add = [&](Method method, const std::string& name, int every = 1) {
     Study other = study;
     other.recompute = {};
     other.recompute.method = method;
+    other.recompute.every = every;
     if (method == Method::kStageAware) choose_share(prepared, other, budget);
     PassLog log;
     const auto program = program_of(prepared, other, log);
@@ -40,6 +42,8 @@ std::vector<RotorRival> rotor_rivals(const Prepared& prepared, const Study& stud
   };
   if (cores) add(Method::kSelective, "selective, the cores of attention");
   add(Method::kFull, "full, every layer from its input");
+  for (const int every : {2, 3, 4})
+    add(Method::kFull, "full, one of " + std::to_string(every) + " layers from its input", every);
   if (has_shares(study)) add(Method::kStageAware, "stage-aware, fewer layers on later stages");
   return out;
 }

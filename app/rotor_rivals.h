@@ -16,8 +16,8 @@ struct RotorRival {
   Seconds step = 0;  // where it is within the budget: simulated_step() of analytic_step.h
 };
 
-/// Methods selective (where attention has `cores` that it keeps), full, and stage-aware with what
-/// the budget has room for; those of which `study` has a Program.
+/// Methods selective (where attention has `cores` that it keeps), full (every layer, or one of 2 to
+/// 4), and stage-aware with what the budget has room for; those of which `study` has a Program.
 std::vector<RotorRival> rotor_rivals(const Prepared& prepared, const Study& study, Bytes budget,
                                      bool cores);
 

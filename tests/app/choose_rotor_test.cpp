@@ -96,6 +96,40 @@ TEST_CASE("rotor keeps its budget, and is no slower than whole layers in as much
   }
 }
 
+TEST_CASE("more memory makes no plan of rotor slower") {
+  // At sixteenths of what all takes, whose plans those of all larger budgets are held against.
+  for (const Sets& plan : {kPlans[1], kPlans[4], kPlans[6]}) {
+    CAPTURE(plan);
+    const Bytes most = peak(prepare_text(kGpt, plan));
+    Sets full = plan;
+    full.emplace_back("recompute=full");
+    const Bytes least = peak(prepare_text(kGpt, full));
+    Seconds before = 1e9;
+    int compared = 0;
+    for (int nth = 1; nth <= 16; ++nth) {
+      const Bytes budget = most * nth / 16;
+      if (budget < least) continue;
+      Sets sets = plan;
+      sets.push_back(rotor(budget));
+      CAPTURE(nth);
+      const Seconds took = simulated(prepare_text(kGpt, sets));
+      CHECK(took <= before * (1 + 1e-9));
+      before = took;
+      ++compared;
+    }
+    CHECK(compared >= 2);
+  }
+}
+
+TEST_CASE("full recomputation of every n-th layer is a candidate of rotor") {
+  for (const std::string every : {"2", "4"}) {
+    const Prepared named = prepare_text(kGpt, {"recompute={method: full, every: " + every + "}"});
+    const Prepared chosen = prepare_text(kGpt, {rotor(peak(named))});
+    CHECK(peak(chosen) <= peak(named));
+    CHECK(simulated(chosen) <= simulated(named) * (1 + 1e-9));
+  }
+}
+
 TEST_CASE("rotor is no slower than a method with a name in the memory of that") {
   const std::vector<Sets> more = {{}, {"training.flash_attention=false"}};
   for (const Sets& plan : kPlans) {
