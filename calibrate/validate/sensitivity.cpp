@@ -10,9 +10,9 @@ namespace trainyard {
 
 namespace {
 
-class SensitivityOf {
+class HeldNumbers {
  public:
-  SensitivityOf(const std::vector<FittedNumber>& numbers, std::vector<SensitiveRow> rows)
+  HeldNumbers(const std::vector<FittedNumber>& numbers, std::vector<SensitiveRow> rows)
       : numbers_(numbers) {
     out_.rows = std::move(rows);
     for (const FittedNumber& number : numbers_) {
@@ -106,7 +106,7 @@ class SensitivityOf {
 
 Sensitivity find_sensitivity(const std::vector<FittedNumber>& numbers,
                              std::vector<SensitiveRow> rows) {
-  return SensitivityOf(numbers, std::move(rows)).find();
+  return HeldNumbers(numbers, std::move(rows)).find();
 }
 
 }  // namespace trainyard

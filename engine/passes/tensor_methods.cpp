@@ -38,14 +38,12 @@ constexpr NotBeside kNotSmp[] = {
     {Beside::kContext},
     {Beside::kOverlap,
      "gives ranks samples of their own, and chunks of a microbatch would lie on some of them; "
-     "write "
-     "none"},
+     "write none"},
     {Beside::kSharding},
     {Beside::kReplicas},
     {Beside::kDocuments,
      "gives ranks samples of their own, and documents count on those of a replica; leave it out, "
-     "or "
-     "write megatron"},
+     "or write megatron"},
     {Beside::kFp8}};
 
 constexpr NotBeside kNotMap[] = {

@@ -2,7 +2,6 @@
 // tests/real/exec/onnx_models_test.cpp holds whole models to PyTorch.
 #include "models/onnx/onnx_graph.h"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 
@@ -350,46 +349,6 @@ TEST_CASE("rows of what parameters make are looked up, however often they change
   config.loss = ImportedLoss::kMeanSquare;
   CHECK(kinds(build_onnx_graph(config, {.microbatch = 2}).graph) ==
         std::vector<std::string>{"relu", "embedding", "sum", "add", "mse"});
-}
-
-TEST_CASE("windows that reach beyond an image take what it has there") {
-  const auto pooled = [](const std::string& op, const std::vector<std::int64_t>& pads) {
-    OnnxFile file;  // 5 rows and columns: two windows of 2 by 2, and a third of one
-    file.input("x", {"N", std::int64_t{3}, std::int64_t{5}, std::int64_t{5}});
-    file.weight("w", {3, 3, 1, 1}).node("Conv", {"x", "w"}, {"c"});
-    OnnxFile& node = file.node(op, {"c"}, {"y"}).set("ceil_mode", 1).output("y");
-    node.set("kernel_shape", std::vector<std::int64_t>{2, 2});
-    node.set("strides", std::vector<std::int64_t>{2, 2}).set("pads", pads);
-    ModelConfig config = model_of(file);
-    config.loss = ImportedLoss::kMeanSquare;
-    return build_onnx_graph(config, {.microbatch = 2}).graph;
-  };
-  const Graph largest = pooled("MaxPool", {0, 0, 0, 0});
-  CHECK(kinds(largest) ==
-        std::vector<std::string>{"conv2d", "zero_pad", "zero_pad", "add", "max_pool2d", "mse"});
-  const Graph mean = pooled("AveragePool", {0, 0, 0, 0});
-  CHECK(kinds(mean) ==
-        std::vector<std::string>{"conv2d", "zero_pad", "zero_pad", "avg_pool2d", "mul", "mse"});
-  // A window of a quarter of its size counts four times, one of a half twice.
-  const auto shares = std::find_if(mean.tensors.begin(), mean.tensors.end(), [](const Tensor& t) {
-    return t.constant && t.shape == Shape{1, 1, 3, 3};
-  });
-  REQUIRE(shares != mean.tensors.end());
-  std::vector<double> numbers(9);
-  mean.constants.at(shares->name)->fill(std::span(numbers));
-  CHECK(numbers == std::vector<double>{1, 1, 2, 1, 1, 2, 2, 2, 4});
-  OnnxFile line;  // along one dim
-  line.input("x", {"N", std::int64_t{3}, std::int64_t{6}}).weight("w", {3, 3, 1});
-  line.node("Conv", {"x", "w"}, {"c"}).node("GlobalAveragePool", {"c"}, {"y"}).output("y");
-  ModelConfig of_line = model_of(line);
-  of_line.loss = ImportedLoss::kMeanSquare;
-  const Graph means = build_onnx_graph(of_line, {.microbatch = 2}).graph;
-  CHECK(kinds(means) == std::vector<std::string>{"view", "view", "conv2d", "view", "view",
-                                                 "avg_pool2d", "view", "mse"});
-  CHECK(means.tensors[means.ops.back().inputs[0]].shape == Shape{2, 3, 1});
-  // One pixel around is even: three windows of two fill 5 + 1.
-  CHECK(kinds(pooled("MaxPool", {1, 1, 0, 0})) ==
-        std::vector<std::string>{"conv2d", "zero_pad", "zero_pad", "add", "max_pool2d", "mse"});
 }
 
 TEST_CASE("an output that no input reaches is no model") {
