@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/passes/op_planner.h"
+#include "engine/passes/plan_megatron.h"
 
 namespace trainyard {
 
@@ -121,6 +123,17 @@ class AtpRules {
 };
 
 }  // namespace
+
+std::optional<AtpPlan> atp_plan(const ParallelConfig& parallel) {
+  check(!parallel.tensor_mesh.empty(), "the study's reader has chosen a mesh");
+  if (parallel.sizes_of_tensor_axes().empty()) return std::nullopt;
+  const MegatronPlan megatron = megatron_plan(parallel);
+  const auto axes = [&](const char* name) {
+    return find_axes(megatron.mesh, name).value_or(Axes{});
+  };
+  return AtpPlan{megatron.mesh, megatron.data, axes("tp0"), axes("tp1"),
+                 parallel.sequence_parallel};
+}
 
 std::variant<PlannedGraph, Infeasible> plan_atp(Graph graph, const AtpPlan& plan) {
   const AtpRules rules(graph, plan);

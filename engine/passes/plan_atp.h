@@ -17,9 +17,11 @@
 // up along the second axis, the others' along the first. On N x 1 ranks it is Megatron's.
 #pragma once
 
+#include <optional>
 #include <variant>
 
 #include "engine/passes/sharding.h"
+#include "engine/plan/plan.h"
 
 namespace trainyard {
 
@@ -31,6 +33,9 @@ struct AtpPlan {
   bool sequence_parallel = false;
   friend bool operator==(const AtpPlan&, const AtpPlan&) = default;
 };
+
+/// nullopt: its ranks lie on one axis, where it is Megatron's. The mesh has been chosen.
+std::optional<AtpPlan> atp_plan(const ParallelConfig& parallel);
 
 /// Infeasible, at parallel.tensor, where a dimension does not divide.
 std::variant<PlannedGraph, Infeasible> plan_atp(Graph graph, const AtpPlan& plan);

@@ -9,7 +9,6 @@
 #include "engine/passes/plan_cube.h"
 #include "engine/passes/plan_map.h"
 #include "engine/passes/plan_megatron.h"
-#include "engine/passes/plan_mesh.h"
 #include "engine/passes/plan_smp.h"
 #include "engine/passes/plan_summa.h"
 
@@ -75,15 +74,8 @@ MethodPlan told_auto(const ParallelConfig& parallel) {
 }
 
 MethodPlan told_atp(const ParallelConfig& parallel) {
-  check(!parallel.tensor_mesh.empty(), "the study's reader has chosen a mesh");
-  if (parallel.sizes_of_tensor_axes().empty()) return told_megatron(parallel);
-  const MegatronPlan megatron = megatron_plan(parallel);
-  const auto axes = [&](const char* name) {
-    return find_axes(megatron.mesh, name).value_or(Axes{});
-  };
-  return {
-      AtpPlan{megatron.mesh, megatron.data, axes("tp0"), axes("tp1"), parallel.sequence_parallel},
-      plan_atp};
+  if (const auto plan = atp_plan(parallel)) return {*plan, plan_atp};
+  return told_megatron(parallel);
 }
 
 MethodPlan told_smp(const ParallelConfig& parallel) {
