@@ -72,7 +72,7 @@ Constant relative_positions(std::int64_t window) {
 /// ends of the image, which do not attend to each other.
 Constant moved_mask(const SwinStage& stage) {
   return real_constant([stage](std::span<double> out) {
-    const auto [grid, window, heads] = stage;
+    const std::int64_t grid = stage.grid, window = stage.window;
     const std::int64_t along = grid / window, patches = window * window, shift = window / 2;
     // Parts of a dim that lie beside each other in the image: all but the last window, that window
     // without what came around the end, and this.

@@ -31,7 +31,7 @@ class CubeRules {
       const auto summed = static_cast<AxisSet>(spec.partial & all());
       if (dim < 0 && summed != 0) return axes_of(summed);
       if (dim < 0) continue;
-      const Axes rows = among_tensor(spec.dims.begin()[dim].parts.front().axes);
+      Axes rows = among_tensor(spec.dims.begin()[dim].parts.front().axes);
       if (!rows.empty()) return rows;
     }
     return {x_, y_};

@@ -214,7 +214,7 @@ class JointSearch {
         }
       }
     }
-    const std::string none =
+    std::string none =
         "no strategies and no recomputation fit a budget of " + number_text(problem_.budget);
     if (!std::isfinite(least)) return none;
     return none + "; the smallest " + (few ? "that works" : "found that works") + " is " +

@@ -13,13 +13,14 @@ void OnnxImporter::find_targets() {
   if (config_.losses.empty())
     targets_.push_back(
         {model_.outputs.front(), {config_.loss, 1, LossDivisor::kElements}, "labels"});
-  for (const auto& [name, loss] : config_.losses) {
+  for (const auto& named : config_.losses) {
+    const std::string& name = named.first;
     const auto at = std::find_if(model_.outputs.begin(), model_.outputs.end(),
                                  [&](int id) { return model_.values[id] == name; });
     if (at == model_.outputs.end())
       throw ConfigError(SourcePos{model_.file}, "",
                         "model.loss names " + quoted(name) + ", which is no output of it");
-    targets_.push_back({*at, loss, "labels." + name});
+    targets_.push_back({*at, named.second, "labels." + name});
   }
 }
 
@@ -49,8 +50,9 @@ TensorId OnnxImporter::loss_on(const Target& target) {
   Shape labels = graph_.shape(logits);
   const std::string where = target.labels == "labels" ? "loss" : "loss." + name;
   const auto weight = [&] {
-    const auto of_sample = static_cast<double>(num_elements(labels) / labels[0]);
-    return target.loss.weight * (target.loss.divisor == LossDivisor::kSamples ? of_sample : 1);
+    const std::int64_t of_sample = num_elements(labels) / labels[0];
+    return target.loss.weight *
+           static_cast<double>(target.loss.divisor == LossDivisor::kSamples ? of_sample : 1);
   };
   if (target.loss.kind != ImportedLoss::kCrossEntropy) {
     const bool binary = target.loss.kind == ImportedLoss::kBinaryCrossEntropy;
