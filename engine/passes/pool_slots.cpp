@@ -12,27 +12,29 @@ namespace {
 struct Change {
   PoolId pool;
   bool takes;  // else it gives back
+  bool early;  // before whatever its segment gives back
 };
 using OfSegment = Indexed<SegmentId, std::vector<Change>>;
 
 /// Pools whose slots a segment takes, and gives back: as its ops do once per step, of microbatches
-/// first all that it takes.
+/// first all that it takes. What drives are read for comes as the ops do, none before its turn.
 OfSegment find_changes(const Program& program) {
   const auto pool_of = [&](const Operand& operand) { return program.values[operand.value].pool; };
+  const auto takes_first = [](const Change& change) { return change.takes && change.early; };
   OfSegment out(program.segments.size(), {});
   for (const SegmentId s : program.segments.keys()) {
     const auto& ops = program.segments[s].ops;
     for (std::size_t k = 0; k < ops.size(); ++k) {
       const ProgramOp& op = ops[k];
       if (const ValueId filled = slot_taken(program, ops, k); filled != kNoIndex)
-        out[s].push_back({program.values[filled].pool, true});
+        out[s].push_back({program.values[filled].pool, true, op.stream != StreamId::kNvmeIn});
       if (op.kind != OpKind::kFree) continue;
       for (const Operand& read : op.reads) {
-        if (pool_of(read) != kNoIndex) out[s].push_back({pool_of(read), false});
+        if (pool_of(read) != kNoIndex) out[s].push_back({pool_of(read), false, false});
       }
     }
     if (program.segments[s].slots > 0)
-      std::stable_partition(out[s].begin(), out[s].end(), [](const Change& c) { return c.takes; });
+      std::stable_partition(out[s].begin(), out[s].end(), takes_first);
   }
   return out;
 }
@@ -57,7 +59,7 @@ void count_slots(Program& program) {
   Indexed<PoolId, int> alive(program.pools.size(), 0), taken(program.pools.size(), 0);
   for (const RankClass& list : program.body) {
     for (const Call& call : list.calls) {
-      for (const auto& [pool, takes] : changes[call.segment]) {
+      for (const auto& [pool, takes, early] : changes[call.segment]) {
         alive[pool] += takes ? 1 : -1;
         if (!takes) continue;
         int& slots = program.pools[pool].slots;

@@ -130,6 +130,8 @@ TEST_CASE("each part of the state lies where the study says") {
   CHECK(there.nvme == (2 + 12) * kOwn);
   CHECK(slots(drives, "state@0") == 9);
   CHECK(slots(drives, "weights@0") == 2);
+  // The unit that is copied to the device, and the two that are read meanwhile.
+  CHECK(slots(drives, "reads@0") == 3);
   const Bytes layer = kLayer / kRanks;
   CHECK(there.host == 4 * kOwn + 4 + (9 * 4 + 2 * 2 + 2 * slots(drives, "reads@0")) * layer);
 }
