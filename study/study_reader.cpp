@@ -80,8 +80,8 @@ Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
   root.refuse_unknown();
   skip_annotations(root);
   draft.attempt([&] { skip_sweep(root); });
-  draft.attempt([&] { read_model(root, resolvers); });
-  draft.attempt([&] { read_cluster(root, resolvers); });
+  draft.attempt_key("model", [&] { read_model(root, resolvers); });
+  draft.attempt_key("cluster", [&] { read_cluster(root, resolvers); });
   draft.attempt([&] { read_parallel(root); });
   draft.attempt([&] { read_sharding(root); });
   draft.attempt([&] { read_training(root); });

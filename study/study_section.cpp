@@ -41,6 +41,10 @@ bool StudyDraft::attempt(const std::function<void()>& read) {
   }
 }
 
+void StudyDraft::attempt_key(const std::string& key_path, const std::function<void()>& read) {
+  if (!attempt(read) && !has_mistake_in(key_path)) unread.push_back(key_path);
+}
+
 std::string StudyDraft::key_path_of(const ConfigError& mistake) const {
   const std::string& path = mistake.key_path();
   if (root.empty() || !path.starts_with(root)) return path;
@@ -53,10 +57,12 @@ bool StudyDraft::has_mistake_in(std::string_view key_path) const {
     return outer.empty() || path.size() == outer.size() || path[outer.size()] == '.' ||
            path[outer.size()] == '[';
   };
-  return std::any_of(mistakes.begin(), mistakes.end(), [&](const ConfigError& mistake) {
-    const std::string path = key_path_of(mistake);
+  const auto touches = [&](const std::string& path) {
     return is_within(path, key_path) || is_within(key_path, path);
-  });
+  };
+  return std::any_of(mistakes.begin(), mistakes.end(),
+                     [&](const ConfigError& mistake) { return touches(key_path_of(mistake)); }) ||
+         std::any_of(unread.begin(), unread.end(), touches);
 }
 
 bool StudyDraft::rule(std::initializer_list<std::string_view> needs,

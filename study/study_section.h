@@ -29,12 +29,16 @@ std::optional<bool> read_bool_or(const YamlNode& node, std::string_view word);
 struct StudyDraft : Study {
   std::string root;  // the study's key path in a document that has several; else empty
   std::vector<ConfigError> mistakes;
+  std::vector<std::string> unread;  // key paths whose mistake lies in a file that they name
 
   /// Keeps what `read` throws for later; whether it threw nothing.
   bool attempt(const std::function<void()>& read);
+  /// attempt() of a key that may name a file.
+  void attempt_key(const std::string& key_path, const std::function<void()>& read);
   /// Its key path within the study.
   std::string key_path_of(const ConfigError& mistake) const;
-  /// Whether a mistake lies in the key path, in a map around it or in a key of its own.
+  /// Whether a mistake lies in the key path, in a map around it, in a key of its own or in a file
+  /// that it names.
   bool has_mistake_in(std::string_view key_path) const;
   /// attempt(), where nothing is wrong with the keys that the rule needs; whether it held.
   bool rule(std::initializer_list<std::string_view> needs, const std::function<void()>& rule);

@@ -28,6 +28,22 @@ TEST_CASE("all mistakes are said at once, in the order of the file") {
             "this version has fp32, tf32, fp16, bf16, fp8 and fp64"});
 }
 
+TEST_CASE("of a model whose file is refused nothing else is said") {
+  StudyResolvers resolvers = fixture_resolvers();
+  resolvers.model_problem = [](const ModelConfig& model) {
+    return model.layers == 0
+               ? std::optional(StudyResolvers::Problem{"layers", "expected at least 1, got 0"})
+               : std::nullopt;
+  };
+  for (const std::string model : {"broken.json", "{preset: broken.json, seq_len: 8}"}) {
+    CAPTURE(model);
+    CHECK_THROWS_WITH(
+        read_study_text("model: " + model + "\ncluster: box\ntraining: {global_batch: 32}\n",
+                        "study.yaml", {}, resolvers),
+        "broken.json:3:7: n_head: expected an integer");
+  }
+}
+
 TEST_CASE("all that is wrong within a link is said at once") {
   const std::string study =
       "model: gpt-tiny\n"
