@@ -17,11 +17,27 @@ inline std::string study_of(const std::string& model, int batch, int microbatch,
          "}\ndata: {path: generated}\n";
 }
 
-inline void check_all(const std::string& study, const std::vector<Sets>& layouts, int steps = 1) {
+/// `is_so`: what each layout's Program has to be.
+inline void check_all(const std::string& study, const std::vector<Sets>& layouts, int steps = 1,
+                      bool (*is_so)(const Program&) = nullptr) {
   const LoopbackRun one = run_loopback(study, {}, {.steps = steps});
   for (const Sets& layout : layouts) {
     CAPTURE(layout);
-    check_same(one, run_loopback(study, layout, {.steps = steps}), kFp64);
+    const LoopbackRun many = run_loopback(study, layout, {.steps = steps});
+    if (is_so != nullptr) CHECK(is_so(many.program));
+    check_same(one, many, kFp64);
+  }
+}
+
+/// Three steps of gpt, whose embedding and head are tied, and of t5.
+inline void check_families(const std::vector<std::string>& trainings,
+                           const std::vector<Sets>& layouts,
+                           bool (*is_so)(const Program&) = nullptr) {
+  for (const std::string family : {"gpt", "t5"}) {
+    for (const std::string& training : trainings) {
+      CAPTURE(family, training);
+      check_all(parity_study(family, training), layouts, 3, is_so);
+    }
   }
 }
 

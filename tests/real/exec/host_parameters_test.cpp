@@ -12,6 +12,7 @@
 
 #include "engine/memory/memory.h"
 #include "real/exec/left_drive_files.h"
+#include "tests/real/exec/as_one_device.h"
 #include "tests/real/exec/watched_memory.h"
 #include "tests/real/exec/zero_layouts.h"
 #include "tests/real/parity.h"
@@ -82,17 +83,7 @@ bool fetches(const Program& program) {
 }  // namespace
 
 TEST_CASE("parameters and state that lie elsewhere train as one device does") {
-  for (const std::string family : {"gpt", "t5"}) {
-    for (const std::string& training : {kPlainSgd, kClippedAdamW}) {
-      const LoopbackRun one = run(parity_study(family, training), {});
-      for (const Sets& layout : kLayouts) {
-        CAPTURE(family, training, layout);
-        const LoopbackRun away = run(parity_study(family, training), layout);
-        CHECK(fetches(away.program));
-        check_same(one, away, kFp64);
-      }
-    }
-  }
+  check_families({kPlainSgd, kClippedAdamW}, kLayouts, fetches);
 }
 
 TEST_CASE("what lies elsewhere goes with own shardings, unlike replicas, shared sequences") {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/memory/memory.h"
+#include "tests/real/exec/as_one_device.h"
 #include "tests/real/exec/watched_memory.h"
 #include "tests/real/exec/zero_layouts.h"
 #include "tests/real/parity.h"
@@ -69,17 +70,7 @@ bool updates_on_host(const Program& program) {
 }  // namespace
 
 TEST_CASE("state on the host trains as one device does") {
-  for (const std::string family : {"gpt", "t5"}) {
-    for (const std::string& training : {kPlainSgd, kClippedAdamW}) {
-      const LoopbackRun one = run(parity_study(family, training), {});
-      for (const Sets& layout : kLayouts) {
-        CAPTURE(family, training, layout);
-        const LoopbackRun away = run(parity_study(family, training), layout);
-        CHECK(updates_on_host(away.program));
-        check_same(one, away, kFp64);
-      }
-    }
-  }
+  check_families({kPlainSgd, kClippedAdamW}, kLayouts, updates_on_host);
 }
 
 TEST_CASE("state on the host changes no bit of the state on the device") {
