@@ -2,9 +2,9 @@
 // hundred random plans, bench/contended_plans.cpp on thousands.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <vector>
+
+#include "tests/support/laws_held.h"
 
 namespace trainyard {
 
@@ -13,12 +13,6 @@ struct LawsAsked {
   bool unfolded = true;     // again with every rank simulated, where they are few
   bool capacities = false;  // again with each capacity of the cluster doubled
   bool texts = false;       // again from study.resolved.yaml, and from program.txt
-};
-
-struct LawsHeld {
-  bool timed = false;               // the plan has a step; else nothing was checked
-  int comparisons = 0;              // laws that had something to compare
-  std::vector<std::string> broken;  // "busy: node 0 infiniband 0 out carries ..."
 };
 
 /// Checks the laws of one study:

@@ -76,7 +76,7 @@ class MonotoneLaws {
  public:
   explicit MonotoneLaws(const std::string& yaml) : yaml_(yaml) {}
 
-  MonotoneHeld check() {
+  LawsHeld check() {
     base_ = time({}, {});
     if (!base_) return out_;
     out_.timed = true;
@@ -223,11 +223,11 @@ class MonotoneLaws {
 
   const std::string& yaml_;
   std::optional<Timed> base_;
-  MonotoneHeld out_;
+  LawsHeld out_;
 };
 
 }  // namespace
 
-MonotoneHeld check_monotone_laws(const std::string& yaml) { return MonotoneLaws(yaml).check(); }
+LawsHeld check_monotone_laws(const std::string& yaml) { return MonotoneLaws(yaml).check(); }
 
 }  // namespace trainyard

@@ -4,15 +4,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
+
+#include "tests/support/laws_held.h"
 
 namespace trainyard {
-
-struct MonotoneHeld {
-  bool timed = false;               // the plan has a step; else nothing was checked
-  int comparisons = 0;              // laws that had something to compare
-  std::vector<std::string> broken;  // "link: twice the inter bandwidth takes ..."
-};
 
 /// Checks the laws of one study. What it leaves to cost is decided once, and stays; kernels and
 /// communication do not slow each other.
@@ -27,6 +22,6 @@ struct MonotoneHeld {
 /// Two of them are not theorems, and bench/README.md has the plans that break them: reductions
 /// beside the backward come in another order than norms and updates read them, and an LM head that
 /// outweighs the layers of its stage keeps interleaved chunks waiting.
-MonotoneHeld check_monotone_laws(const std::string& yaml);
+LawsHeld check_monotone_laws(const std::string& yaml);
 
 }  // namespace trainyard
