@@ -44,6 +44,14 @@ struct TimesOfOps {
 };
 
 struct Study : Plan {
+  // Compiled once, in study.cpp: hundreds of files copy, move and destroy it.
+  Study();
+  Study(const Study&);
+  Study(Study&&) noexcept;
+  Study& operator=(const Study&);
+  Study& operator=(Study&&) noexcept;
+  ~Study();
+
   std::string file;
   Cluster cluster;
   double price = 0;  // per device and hour, in the user's currency; 0: not said

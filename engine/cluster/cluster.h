@@ -124,6 +124,14 @@ struct PcieTree {
 };
 
 struct Cluster {
+  // Compiled once, in cluster.cpp: hundreds of files copy, move and destroy it.
+  Cluster();
+  Cluster(const Cluster&);
+  Cluster(Cluster&&) noexcept;
+  Cluster& operator=(const Cluster&);
+  Cluster& operator=(Cluster&&) noexcept;
+  ~Cluster();
+
   std::string name = "custom";
   std::string device;  // name of the hardware profile, e.g. a100-sxm-80g
   std::int64_t num_nodes = 1;

@@ -2,6 +2,13 @@
 
 namespace trainyard {
 
+HardwareProfile::HardwareProfile() = default;
+HardwareProfile::HardwareProfile(const HardwareProfile&) = default;
+HardwareProfile::HardwareProfile(HardwareProfile&&) noexcept = default;
+HardwareProfile& HardwareProfile::operator=(const HardwareProfile&) = default;
+HardwareProfile& HardwareProfile::operator=(HardwareProfile&&) noexcept = default;
+HardwareProfile::~HardwareProfile() = default;
+
 HardwareProfile on_ranks(HardwareProfile hardware, std::int64_t ranks) {
   if (hardware.measured.empty()) return hardware;
   hardware.kernels = hardware.measured.front();

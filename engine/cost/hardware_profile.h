@@ -101,6 +101,14 @@ struct MeasuredKernels {
 };
 
 struct HardwareProfile {
+  // Compiled once, in hardware_profile.cpp: hundreds of files copy, move and destroy it.
+  HardwareProfile();
+  HardwareProfile(const HardwareProfile&);
+  HardwareProfile(HardwareProfile&&) noexcept;
+  HardwareProfile& operator=(const HardwareProfile&);
+  HardwareProfile& operator=(HardwareProfile&&) noexcept;
+  ~HardwareProfile();
+
   std::string name;         // a100-sxm-80g
   std::string capacity_of;  // the shipped profile that all but the memory is of; empty: it is one
   std::string description;

@@ -19,6 +19,14 @@
 namespace trainyard {
 
 struct SoftwareProfile {
+  // Compiled once, in software_profile.cpp: hundreds of files copy, move and destroy it.
+  SoftwareProfile();
+  SoftwareProfile(const SoftwareProfile&);
+  SoftwareProfile(SoftwareProfile&&) noexcept;
+  SoftwareProfile& operator=(const SoftwareProfile&);
+  SoftwareProfile& operator=(SoftwareProfile&&) noexcept;
+  ~SoftwareProfile();
+
   std::string name = "trainyard";
   std::string version;
   std::string description;

@@ -264,6 +264,13 @@ std::string find_shape_violation(const Graph& graph) {
 
 }  // namespace
 
+Graph::Graph() = default;
+Graph::Graph(const Graph&) = default;
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(const Graph&) = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+Graph::~Graph() = default;
+
 std::int64_t num_elements(const Shape& shape) {
   std::int64_t count = 1;
   for (const std::int64_t size : shape) {

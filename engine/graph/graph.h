@@ -252,6 +252,14 @@ struct Op {
 };
 
 struct Graph {
+  // Compiled once, in graph.cpp: hundreds of files copy, move and destroy it.
+  Graph();
+  Graph(const Graph&);
+  Graph(Graph&&) noexcept;
+  Graph& operator=(const Graph&);
+  Graph& operator=(Graph&&) noexcept;
+  ~Graph();
+
   std::string name;
   Indexed<TensorId, Tensor> tensors;
   Indexed<OpId, Op> ops;  // in execution order: an op's inputs are produced before it

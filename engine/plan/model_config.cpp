@@ -30,6 +30,14 @@ const Depths& networks(Family family) {
 
 }  // namespace
 
+ModelConfig::ModelConfig() = default;
+ModelConfig::ModelConfig(const ModelConfig&) = default;
+ModelConfig::ModelConfig(ModelConfig&&) noexcept = default;
+ModelConfig& ModelConfig::operator=(const ModelConfig&) = default;
+ModelConfig& ModelConfig::operator=(ModelConfig&&) noexcept = default;
+ModelConfig::~ModelConfig() = default;
+bool operator==(const ModelConfig&, const ModelConfig&) = default;
+
 bool has_named_depths(Family family) { return !networks(family).empty(); }
 
 bool is_convolutional(Family family) { return has_named_depths(family) || family == Family::kUnet; }

@@ -98,6 +98,14 @@ struct OutputLoss {
 };
 
 struct ModelConfig {
+  // Compiled once, in model_config.cpp: hundreds of files copy, move and destroy it.
+  ModelConfig();
+  ModelConfig(const ModelConfig&);
+  ModelConfig(ModelConfig&&) noexcept;
+  ModelConfig& operator=(const ModelConfig&);
+  ModelConfig& operator=(ModelConfig&&) noexcept;
+  ~ModelConfig();
+
   std::string name = "custom";  // preset or file it came from
   Family family = Family::kGpt;
   std::int64_t layers = 0;          // T5: of the encoder
@@ -174,7 +182,7 @@ struct ModelConfig {
   std::map<std::string, OutputLoss> losses;         // by output
   bool load_weights = false;                        // training starts with those of the file
   std::string layer_pattern;  // which modules are layers (models/layer_groups.h); "": by their size
-  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
+  friend bool operator==(const ModelConfig&, const ModelConfig&);
 };
 
 /// Blocks of each of a convolutional network's stages of equal image size, by its depth; empty: no

@@ -117,6 +117,14 @@ struct GivenSharding {
 };
 
 struct ParallelConfig {
+  // Compiled once, in plan.cpp: hundreds of files copy, move and destroy it.
+  ParallelConfig();
+  ParallelConfig(const ParallelConfig&);
+  ParallelConfig(ParallelConfig&&) noexcept;
+  ParallelConfig& operator=(const ParallelConfig&);
+  ParallelConfig& operator=(ParallelConfig&&) noexcept;
+  ~ParallelConfig();
+
   int tensor = 1;
   std::vector<int>
       tensor_axes;  // tp0, tp1, ..., the last fastest; product `tensor`. Empty: one, tp
@@ -169,7 +177,7 @@ struct ParallelConfig {
                                     : std::accumulate(replicas.begin(), replicas.end(), 0LL);
     return std::int64_t{tensor} * of_all * context.degree;
   }
-  friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
+  friend bool operator==(const ParallelConfig&, const ParallelConfig&);
 };
 
 enum class FlashAttention : std::uint8_t { kOff, kOn, kAuto };
@@ -316,6 +324,14 @@ struct FrameworkConfig {
 };
 
 struct Plan {
+  // Compiled once, in plan.cpp: hundreds of files copy, move and destroy it.
+  Plan();
+  Plan(const Plan&);
+  Plan(Plan&&) noexcept;
+  Plan& operator=(const Plan&);
+  Plan& operator=(Plan&&) noexcept;
+  ~Plan();
+
   ModelConfig model;  // the graph made of it is given beside the plan
   ParallelConfig parallel;
   std::vector<GivenSharding> sharding;  // in the order of the study
@@ -340,7 +356,7 @@ struct Plan {
       return static_cast<std::int64_t>(training.microbatches.size());
     return training.global_batch / (training.microbatch * batch_replicas());
   }
-  friend bool operator==(const Plan&, const Plan&) = default;
+  friend bool operator==(const Plan&, const Plan&);
 };
 
 }  // namespace trainyard

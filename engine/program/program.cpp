@@ -10,6 +10,14 @@
 
 namespace trainyard {
 
+Program::Program() = default;
+Program::Program(const Program&) = default;
+Program::Program(Program&&) noexcept = default;
+Program& Program::operator=(const Program&) = default;
+Program& Program::operator=(Program&&) noexcept = default;
+Program::~Program() = default;
+bool operator==(const Program&, const Program&) = default;
+
 char letter(Phase phase) { return program_words::kPhases[position(phase)]; }
 
 std::int64_t DocumentDraws::first_sample(Microbatch mb, std::int64_t replica) const {

@@ -240,6 +240,14 @@ struct DocumentDraws {
 };
 
 struct Program {
+  // Compiled once, in program.cpp: hundreds of files copy, move and destroy it.
+  Program();
+  Program(const Program&);
+  Program(Program&&) noexcept;
+  Program& operator=(const Program&);
+  Program& operator=(Program&&) noexcept;
+  ~Program();
+
   DeviceMesh mesh;  // its stage axis tells pipeline ranks apart; without one there is one list
   Placement placement;
   Indexed<AttrId, OpAttrs> attrs = {OpAttrs{}};  // [0]: nothing said
@@ -254,7 +262,7 @@ struct Program {
   std::vector<RankClass> body;  // one step; consecutive steps may overlap
   int num_microbatches = 0;
   std::optional<DocumentDraws> documents = {};  // of the samples; none: they are one piece each
-  friend bool operator==(const Program&, const Program&) = default;
+  friend bool operator==(const Program&, const Program&);
 };
 
 std::int64_t num_elements(const Dims& dims);  // expected
