@@ -17,8 +17,10 @@ namespace trainyard {
 
 namespace {
 
-Prediction skipped(Prediction prediction, const std::string& message, const std::string& reason) {
+Prediction skipped(Prediction prediction, SkipCause cause, const std::string& message,
+                   const std::string& reason) {
   prediction.skipped = message;
+  prediction.cause = cause;
   prediction.reason = reason;
   return prediction;
 }
@@ -57,7 +59,8 @@ Prediction predict_prepared(const Prepared& prepared, bool memory) {
   const Study& study = prepared.study;
   const auto compiled = compile(prepared.model, study, prepared.software, log);
   if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
-    return skipped(facts_of(study), plan_error(study, *reason).what(), reason->reason);
+    return skipped(facts_of(study), SkipCause::kPlan, plan_error(study, *reason).what(),
+                   reason->reason);
   }
   return predict_program(prepared, std::get<Program>(compiled), memory);
 }
@@ -97,16 +100,16 @@ Prediction predict_program(const Prepared& prepared, const Program& program, boo
 
 Prediction predict_case(const PublishedCase& one, const PredictOptions& options,
                         const StudyResolvers& resolvers) {
-  if (!one.problem.empty()) return skipped({}, one.problem, one.problem);
+  if (!one.problem.empty()) return skipped({}, SkipCause::kInput, one.problem, one.problem);
   try {
     return predict_prepared(prepare_case(one, options, resolvers),
                             one.facts.peak_memory_gib.has_value());
   } catch (const ConfigError& error) {
-    return skipped({}, error.what(), error.problem());
+    return skipped({}, SkipCause::kInput, error.what(), error.problem());
   } catch (const PlanError& error) {
-    return skipped({}, error.what(), error.what());
+    return skipped({}, SkipCause::kPlan, error.what(), error.what());
   } catch (const BackendError& error) {
-    return skipped({}, one.facts.place + ": " + error.what(), error.what());
+    return skipped({}, SkipCause::kFailure, one.facts.place + ": " + error.what(), error.what());
   }
 }
 

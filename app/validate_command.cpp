@@ -1,5 +1,6 @@
 #include "app/validate_command.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/base/user_text.h"
 #include "system/data_root.h"
+#include "system/exit_code.h"
 #include "system/output_folder.h"
 #include "system/run_points.h"
 #include "system/terminal.h"
@@ -34,9 +36,23 @@ void check_options(const PredictOptions& options) {
 Prediction prediction_of(const PointAnswer& answer, const CaseFacts& facts) {
   if (answer.failure.empty()) return prediction_from_text(answer.text);
   Prediction failed;
+  failed.cause = SkipCause::kFailure;
   failed.reason = answer.failure;
   failed.skipped = facts.place + ": " + answer.failure;
   return failed;
+}
+
+/// Whether any case could be predicted, as of a sweep's points.
+int exit_of(const Validation& validation) {
+  const auto any = [&](const auto& holds) {
+    return std::any_of(validation.outcomes.begin(), validation.outcomes.end(),
+                       [&](const CaseOutcome& outcome) { return holds(outcome.prediction); });
+  };
+  if (any([](const Prediction& p) { return p.skipped.empty(); })) return kDone;
+  if (any([](const Prediction& p) { return p.cause == SkipCause::kPlan; })) return kCannotRun;
+  if (any([](const Prediction& p) { return p.cause == SkipCause::kFailure; }))
+    return kBackendFailed;
+  return kWrongInput;
 }
 
 }  // namespace
@@ -91,7 +107,7 @@ int run_validate(const ValidateOptions& options) {
     print_answer(json);
   else
     print_text(validation_text(validation));
-  return kDone;
+  return exit_of(validation);
 }
 
 }  // namespace trainyard

@@ -15,6 +15,7 @@ double memory_of(const Prediction& prediction, std::optional<MemoryKind> kind) {
 
 std::string to_text(const Prediction& p) {
   const nlohmann::json out = {{"skipped", p.skipped},
+                              {"cause", p.cause},
                               {"reason", p.reason},
                               {"framework", p.framework},
                               {"framework_version", p.framework_version},
@@ -37,6 +38,7 @@ Prediction prediction_from_text(const std::string& text) {
   const nlohmann::json in = nlohmann::json::parse(text);
   Prediction p;
   p.skipped = in.at("skipped");
+  p.cause = in.at("cause");
   p.reason = in.at("reason");
   p.framework = in.at("framework");
   p.framework_version = in.at("framework_version");

@@ -13,8 +13,12 @@
 
 namespace trainyard {
 
+/// Why there is no prediction: the case is wrong, its plan cannot run, or what predicts failed.
+enum class SkipCause { kInput, kPlan, kFailure };
+
 struct Prediction {
-  std::string skipped;    // why there is none: a message with its place; "": there is one
+  std::string skipped;  // why there is none: a message with its place; "": there is one
+  SkipCause cause = SkipCause::kInput;
   std::string reason;     // the same without a place: what cases are grouped by
   std::string framework;  // of the study; "" where it could not be read
   std::string framework_version;

@@ -197,7 +197,7 @@ std::vector<Skipped> skipped_by_reason(const std::vector<CaseOutcome>& outcomes)
     const std::string& reason = outcome.prediction.reason;
     auto at =
         std::find_if(out.begin(), out.end(), [&](const Skipped& s) { return s.reason == reason; });
-    if (at == out.end()) at = out.insert(at, {reason, {}});
+    if (at == out.end()) at = out.insert(at, {reason, outcome.prediction.skipped, {}});
     at->ids.push_back(outcome.facts.id);
   }
   std::stable_sort(out.begin(), out.end(),

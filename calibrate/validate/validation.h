@@ -63,6 +63,7 @@ struct FamilyOrder {
 
 struct Skipped {
   std::string reason;
+  std::string first;  // the first such case's message, which says the place
   std::vector<std::string> ids;
 };
 

@@ -59,6 +59,7 @@ std::string worst_rows(const Validation& validation) {
   for (const ErrorRow& row : validation.rows) {
     if (row.scored) rows.push_back(&row);
   }
+  if (rows.empty()) return "";
   std::stable_sort(rows.begin(), rows.end(), [](const ErrorRow* a, const ErrorRow* b) {
     return std::abs(*a->error_percent) > std::abs(*b->error_percent);
   });
@@ -112,7 +113,10 @@ std::string skipped_text(const Validation& validation) {
   if (validation.skipped.empty()) return "";
   std::string text = "skipped, by reason\n";
   for (const Skipped& skipped : validation.skipped) {
-    text += format("  %zu  ", skipped.ids.size()) + printable(skipped.reason, 1000) + "\n";
+    const bool one = skipped.ids.size() == 1;
+    text += format("  %zu  ", skipped.ids.size()) +
+            printable(one ? skipped.first : skipped.reason, 1000) + "\n";
+    if (!one) text.append("      the first: ").append(printable(skipped.first, 1000)).append("\n");
     std::string line = "     ";
     for (const std::string& id : skipped.ids) {
       if (line.size() + id.size() > 118) {

@@ -53,6 +53,30 @@ bool is_plain(const std::string& text) {
 }  // namespace
 
 TEST_CASE(
+    "a validation that could predict nothing ends as its cases do, and says where they stand") {
+  const ScratchFolder folder;
+  const auto validate = [&](const std::string& changes) {
+    write_text(
+        folder / "cases.yaml",
+        "- id: one\n  source: mine\n  framework: megatron-lm\n"
+        "  model: {family: gpt, layers: 4, hidden: 256, heads: 4, vocab: 100, seq_len: 128}\n"
+        "  cluster: {preset: dgx-a100-80g, nodes: 1}\n" +
+            changes + "  measured: {iteration_time_s: 0.02}\n");
+    return run(folder, {"validate", folder / "cases.yaml"});
+  };
+  const std::string training = "  training: {global_batch: 32, microbatch: 1}\n";
+  CHECK(validate(training).exit == 0);
+  // A key that no study has: the input's fault.
+  const Answer typo = validate("  training: {global_batch: 32, microbach: 1}\n");
+  CHECK(typo.exit == 2);
+  CHECK_THAT(typo.out, Catch::Contains("cases.yaml:6:32: training.microbach: unknown key"));
+  CHECK_THAT(typo.out, !Catch::Contains("worst cases"));
+  // More replicas than sequences: the plan's.
+  const Answer plan = validate(training + "  partition: {cuts: [2], replicas: [1, 7]}\n");
+  CHECK(plan.exit == 4);
+}
+
+TEST_CASE(
     "help, of everything and of each command, is answered here, and says how the program is "
     "called") {
   const ScratchFolder folder;
