@@ -94,14 +94,13 @@ double MessageNetwork::seconds(const ChannelUse& use) const {
   return static_cast<double>(use.times) / capacities_[use.link];
 }
 
-MessageNetwork::Phase MessageNetwork::fluid_phase(ChannelId channel, OpKind kind,
-                                                  const CollectivePhase& phase) {
+MessageNetwork::Phase MessageNetwork::fluid_phase(ChannelId channel, const CollectivePhase& phase) {
   const auto& shapes = plan_.folds.edges[channel];
   const auto edges = std::find_if(shapes.begin(), shapes.end(), [&](const ChannelEdges& e) {
     return e.shape == phase.shape && e.distance == phase.distance;
   });
   check(edges != shapes.end(), "folding has seen every shape of a channel's messages");
-  const double bytes = edge_bytes(kind, phase) / static_cast<double>(edges->unit);
+  const double bytes = edge_bytes(phase) / static_cast<double>(edges->unit);
   Phase out;
   out.flows.push_back({make_flow(phase.latency, phase.transfer, bytes, edges->uses)});
   return out;
@@ -168,7 +167,7 @@ void MessageNetwork::add_course(ChannelId channel, MessageId message) {
   const bool whole = lane.is_copy() || lane.by_host;
   for (const CollectivePhase& phase : plan_.times.of(channel, message).phases) {
     it->second.phases.push_back(step_ && !whole ? step_phase(channel, phase)
-                                                : fluid_phase(channel, sent.kind, phase));
+                                                : fluid_phase(channel, phase));
   }
   if (it->second.phases.empty()) {  // from a device to itself, or measured
     Flow flow;

@@ -74,7 +74,7 @@ class MessageNetwork : public Interconnect {
   };
 
   void add_course(ChannelId channel, MessageId message);
-  Phase fluid_phase(ChannelId channel, OpKind kind, const CollectivePhase& phase);
+  Phase fluid_phase(ChannelId channel, const CollectivePhase& phase);
   Phase step_phase(ChannelId channel, const CollectivePhase& phase);
   const StepEdges& step_edges(ChannelId channel, const CollectivePhase& phase);
   const Indexed<std::int32_t, std::int64_t>& devices(ChannelId channel);

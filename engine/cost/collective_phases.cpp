@@ -144,13 +144,13 @@ void CollectivePhases::shift() {
 }
 
 void CollectivePhases::chain() {
-  const auto chunks = static_cast<double>(kBroadcastChunks);
-  const std::int64_t steps = group_.ranks - 2 + kBroadcastChunks;
-  const bool apart = group_.nodes > 1;
+  const Seconds alpha = latency(group_.nodes > 1);
   const double per_byte = slowest_edge();
-  phases_.push_back({EdgeShape::kChain, 1, steps, size_ / chunks,
-                     static_cast<double>(steps) * latency(apart),
-                     static_cast<double>(steps) * size_ / chunks * per_byte});
+  const std::int64_t chunks = broadcast_chunks(group_.ranks, size_ * per_byte, alpha);
+  const std::int64_t steps = group_.ranks - 2 + chunks;
+  const double part = size_ / static_cast<double>(chunks);
+  phases_.push_back({EdgeShape::kChain, 1, steps, part, static_cast<double>(steps) * alpha,
+                     static_cast<double>(steps) * part * per_byte, chunks});
 }
 
 std::int64_t CollectivePhases::nics() const {

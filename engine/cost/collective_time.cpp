@@ -1,6 +1,7 @@
 #include "engine/cost/collective_time.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "engine/base/error.h"
@@ -124,11 +125,18 @@ Seconds collective_time(OpKind kind, Bytes bytes, const GroupLayout& group, cons
   return sum(collective_phases(kind, bytes, group, cluster, log));
 }
 
-double edge_bytes(OpKind kind, const CollectivePhase& phase) {
+double edge_bytes(const CollectivePhase& phase) {
   if (phase.shape == EdgeShape::kShift) return phase.bytes;
-  if (kind == OpKind::kBroadcast || kind == OpKind::kReduce)
-    return phase.bytes * static_cast<double>(kBroadcastChunks);
-  return phase.bytes * static_cast<double>(phase.steps);
+  return phase.bytes * static_cast<double>(phase.chunks > 0 ? phase.chunks : phase.steps);
+}
+
+std::int64_t broadcast_chunks(std::int64_t ranks, Seconds whole, Seconds alpha) {
+  constexpr double kMost = 1024;
+  if (alpha <= 0) return static_cast<std::int64_t>(kMost);
+  // One more than c pieces is faster while c (c + 1) < (n - 2) S / (alpha B).
+  const double bound = static_cast<double>(ranks - 2) * whole / alpha;
+  const double best = std::ceil((std::sqrt(1 + 4 * bound) - 1) / 2);
+  return static_cast<std::int64_t>(std::clamp(best, 1.0, kMost));
 }
 
 bool leaves_ring(OpKind kind, const Cluster& cluster) {

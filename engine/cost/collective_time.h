@@ -46,9 +46,10 @@ struct CollectivePhase {
   EdgeShape shape = EdgeShape::kRing;
   std::int64_t distance = 1;
   std::int64_t steps = 1;
-  double bytes = 0;      // of one message
-  Seconds latency = 0;   // of all steps; the call's startup is in the first phase's
-  Seconds transfer = 0;  // of all steps, uncontended
+  double bytes = 0;         // of one message
+  Seconds latency = 0;      // of all steps; the call's startup is in the first phase's
+  Seconds transfer = 0;     // of all steps, uncontended
+  std::int64_t chunks = 0;  // messages of each edge of a pipelined chain; 0: one per step
 };
 
 struct AllReduceAlgorithm;  // all_reduce_algorithm.h
@@ -61,16 +62,18 @@ const AllReduceAlgorithm& algorithm_of(Bytes bytes, const GroupLayout& group,
 
 /// Bytes that each edge of a phase carries: a message per step; but a shift takes another edge each
 /// step, and of a pipelined chain each edge rests while the pipeline fills and drains.
-double edge_bytes(OpKind kind, const CollectivePhase& phase);
+double edge_bytes(const CollectivePhase& phase);
 
 /// Whether such a collective may go over other edges than those of the ring through all ranks, so
 /// that it needs GroupLayout::fabric_spread.
 bool leaves_ring(OpKind kind, const Cluster& cluster);
 
-/// Messages per chunked broadcast or reduce: it is a pipelined ring of so many chunks. Which edge
-/// of the ring it leaves out, its root decides; the links of the edge from the last rank to the
-/// first are counted as those.
-inline constexpr std::int64_t kBroadcastChunks = 8;
+/// Pieces of a broadcast or reduce among n ranks, which is a pipelined ring: as many as are
+/// fastest, about sqrt((n-2) S / (alpha B)), at most 1,024. NCCL comes near them by its protocols,
+/// whose pieces go from 128 bytes (LL128) to 512 KiB per channel (Simple). Which edge of the ring
+/// is left out, the root decides; the links of the edge from the last rank to the first are counted
+/// as those. `whole`: S/B.
+std::int64_t broadcast_chunks(std::int64_t ranks, Seconds whole, Seconds alpha);
 
 /// One collective, uncontended, as its phases in order, an all_reduce's by algorithm_of(). With
 /// alpha the latency of a step, B the bandwidth of one direction, n ranks, S bytes (of the buffer;
@@ -91,7 +94,7 @@ inline constexpr std::int64_t kBroadcastChunks = 8;
 ///   all_gather, reduce_scatter    (n-1) alpha + (n-1)/n S/B
 ///   all_to_all  pairwise          (n-1) (alpha + S/(nB))
 ///   ring_shift                    alpha + S/B, whichever way round: links carry both at once
-///   broadcast, reduce   of c chunks  (n-2+c) (alpha + S/(cB))
+///   broadcast, reduce   of c chunks  (n-2+c) (alpha + S/(cB)), c by broadcast_chunks()
 ///
 /// LinkCurve says what curves add. A group inside one node runs at the intra link's rate (that of
 /// the PCIe uplink, if less, where it spans several switches). Across nodes a ring advances at its

@@ -11,14 +11,13 @@ double busiest_link(const Network& network, const std::vector<LinkUse>& uses, st
   return slowest / static_cast<double>(unit);
 }
 
-void bound_by_links(OpKind kind, const std::vector<ShapeLoad>& routes,
-                    std::vector<CollectivePhase>& phases) {
+void bound_by_links(const std::vector<ShapeLoad>& routes, std::vector<CollectivePhase>& phases) {
   for (CollectivePhase& phase : phases) {
     const auto route = std::find_if(routes.begin(), routes.end(), [&](const ShapeLoad& load) {
       return load.shape == phase.shape && load.distance == phase.distance;
     });
     if (route == routes.end()) continue;
-    const Seconds least = edge_bytes(kind, phase) * route->seconds_per_byte;
+    const Seconds least = edge_bytes(phase) * route->seconds_per_byte;
     for (CollectivePhase* spare : {&phase, &phases.front()}) {
       const Seconds moved = std::clamp(least - phase.transfer, 0.0, spare->latency);
       spare->latency -= moved;

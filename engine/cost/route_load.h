@@ -30,7 +30,6 @@ double busiest_link(const Network& network, const std::vector<LinkUse>& uses, st
 /// Lengthens the transfer of each phase to what its busiest link takes for the bytes of an edge
 /// (edge_bytes()). What a curve has put into the start-up is transfer first: a call as a whole
 /// becomes longer only where it would be faster than its links.
-void bound_by_links(OpKind kind, const std::vector<ShapeLoad>& routes,
-                    std::vector<CollectivePhase>& phases);
+void bound_by_links(const std::vector<ShapeLoad>& routes, std::vector<CollectivePhase>& phases);
 
 }  // namespace trainyard

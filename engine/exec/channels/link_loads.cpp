@@ -20,7 +20,7 @@ std::vector<LinkLoad> link_loads(const RunPlan& plan, const Network& network,
               return e.shape == phase.shape && e.distance == phase.distance;
             });
         if (edges == folds.edges[channel].end()) continue;
-        const double per_edge = edge_bytes(plan.lanes.messages[message].kind, phase);
+        const double per_edge = edge_bytes(phase);
         for (const ChannelUse& use : edges->uses) {
           bytes[use.link] +=
               times * per_edge * static_cast<double>(use.load) / static_cast<double>(edges->unit);

@@ -30,7 +30,7 @@ MessageTime time_of(const Message& message, const Lane& lane, const Channel& cha
   } else {
     out.phases = collective_phases(message.kind, message.bytes, channel.layout, cluster, log);
   }
-  bound_by_links(message.kind, routes, out.phases);
+  bound_by_links(routes, out.phases);
   for (CollectivePhase& phase : out.phases) {
     phase.latency *= exposed;
     phase.transfer *= exposed;
