@@ -39,6 +39,29 @@ std::string number_of(const std::string& map, const std::string& key) {
   return std::string(form->required.front());
 }
 
+/// Where `path` goes on into a key whose value is short for a map, as `zero: 3` for `{stage: 3}`,
+/// the value becomes that map.
+void widen_short_form(const std::string& path, YamlNode& study) {
+  YamlNode block = study;
+  const KeyTable* table = &study_keys();
+  for (std::size_t start = 0, dot = 0; (dot = path.find('.', start)) != std::string::npos;
+       start = dot + 1) {
+    const std::string name = path.substr(start, dot - start);
+    const StudyKey* key = find_key(*table, name);
+    const auto* form = key == nullptr ? nullptr : form_of<MapForm>(*key);
+    if (form == nullptr || !block.is_map() || !block.contains(name)) return;
+    table = &form->keys();
+    YamlNode value = block.at(name);
+    if (value.is_scalar()) {
+      const std::string inner = path.substr(dot + 1, path.find('.', dot + 1) - dot - 1);
+      if (form->required.size() == 1 && find_key(*table, inner) != nullptr)
+        block.wrap_name(name, std::string(form->required.front()));
+      return;
+    }
+    block = std::move(value);
+  }
+}
+
 }  // namespace
 
 void each_alias(const std::function<void(const std::string& map, const std::string& alias,
@@ -97,18 +120,16 @@ std::string key_of_alias(const std::string& path, YamlNode& study) {
 }
 
 std::string place_of_value(const std::string& path, bool is_map, YamlNode& study) {
+  if (!study.is_map()) return path;
+  widen_short_form(path, study);
   const std::size_t dot = path.find('.');
-  if (dot == std::string::npos || !study.is_map()) return path;
-  const std::string map = path.substr(0, dot), rest = path.substr(dot + 1);
-  const std::string key = rest.substr(0, rest.find('.')), number = number_of(map, key);
+  if (dot == std::string::npos || is_map) return path;
+  const std::string map = path.substr(0, dot), key = path.substr(dot + 1);
+  const std::string number = number_of(map, key);
   if (number.empty() || !study.contains(map)) return path;
-  YamlNode block = study.at(map);
-  if (!block.is_map() || !block.contains(key)) return path;
-  if (rest != key) {
-    block.wrap_name(key, number);
-    return path;
-  }
-  return is_map || !block.at(key).is_map() ? path : path + "." + number;
+  const YamlNode block = study.at(map);
+  const bool said = block.is_map() && block.contains(key) && block.at(key).is_map();
+  return said ? path + "." + number : path;
 }
 
 }  // namespace trainyard

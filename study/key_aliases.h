@@ -28,9 +28,9 @@ std::string any_key_of_alias(const std::string& path);
 /// `study` says.
 std::string key_of_alias(const std::string& path, YamlNode& study);
 
-/// Where a value for the key `path` goes that may be a number or a map, as parallel.context: a
-/// number to the map's degree, if `study` has a map there; and a key of the map finds one, the
-/// number in it.
+/// Where a value for the key `path` goes. A key of a map finds one where `study` has its short form
+/// (`zero: 3` becomes {stage: 3}, `schedule: 1f1b` {method: 1f1b}), and a number of
+/// parallel.context goes to the degree of a map.
 std::string place_of_value(const std::string& path, bool is_map, YamlNode& study);
 
 }  // namespace trainyard

@@ -106,6 +106,24 @@ TEST_CASE("options and sweeps take short words") {
   CHECK(sweep.keys()[1]->path == "parallel.pipeline");
 }
 
+TEST_CASE("an option goes on into what is said in short") {
+  const Study zero = read(kSmallStudy, {"parallel.zero=3", "parallel.zero.prefetch=0"});
+  CHECK(zero.parallel.zero.stage == 3);
+  CHECK(zero.parallel.zero.prefetch == 0);
+  const Study order = read(kSmallStudy, {"schedule=interleaved", "vpp=2", "schedule.method=gpipe"});
+  CHECK(order.schedule.method == "gpipe");
+  // A file is no part of {method: ...}, and what takes no map has nothing to go on into.
+  CHECK_THAT(error_of(kSmallStudy, {"schedule=gpipe", "schedule.file=a.csv"}),
+             Catch::Contains("has no 'file' to set"));
+  CHECK_THAT(error_of(kSmallStudy, {"training.seed=1", "training.seed.x=2"}),
+             Catch::Contains("has no 'x' to set"));
+  // A sweep's points do the same.
+  YamlNode study = YamlNode::parse(kSmallStudy, "s.yaml");
+  study.set("parallel.zero=3");
+  put_point(read_sweep(YamlNode::parse("{parallel.zero.prefetch: [0, 1]}", "s.yaml")), 1, study);
+  CHECK(read_study_node(study, {}, fixture_resolvers()).parallel.zero.stage == 3);
+}
+
 TEST_CASE("a swept short word replaces what the study says") {
   const auto devices = [](const std::string& cluster) {
     YamlNode study =
