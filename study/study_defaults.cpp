@@ -251,6 +251,12 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
       zero.by = ZeroConfig::By::kRows;
     study.origins["parallel.zero.layout"] = default_origin(study.framework.name + "'s");
   }
+  if (zero.stage >= 3 && study.parallel.pipeline > 1 && software.per_parameter_shards &&
+      !is_said(study, "parallel.zero.reduce")) {
+    zero.reduce = ZeroConfig::Reduce::kLast;
+    study.origins["parallel.zero.reduce"] = default_origin(
+        study.framework.name + "'s: PyTorch's pipelines reduce behind the last microbatch");
+  }
   warn_of_schedule(study, software);
   resolve_virtual_stages(study);
   resolve_case_partition(study);

@@ -153,7 +153,7 @@ const KeyTable& zero_keys() {
        .forms = {WordForm{kZeroReduceWords, {}, "time to reduce"}},
        .help = "gradients are reduced in each microbatch, or in the last one of a step",
        .field = of_zero<&ZeroConfig::reduce>(),
-       .fallback = "each; of stage 2 in a pipeline last",
+       .fallback = "each; in a pipeline last, of stage 2 and of FSDP2",
        .matters = "stages 2 and 3"},
       {.name = "reduce_dtype",
        .forms = {WordForm{kReduceTypeWords, {}, "type"}},

@@ -58,6 +58,15 @@ TEST_CASE("stages of ZeRO have what frameworks do as their defaults") {
   CHECK_FALSE(zero("pipeline: 2, zero: 2").reduces_each());
   CHECK(zero("pipeline: 2, zero: {stage: 2, reduce: each}").reduces_each());
   CHECK(zero("pipeline: 2, zero: 3").reduces_each());
+  // PyTorch's pipelines reduce behind the last microbatch of FSDP2 (stage.py,
+  // backward_maybe_with_nosync).
+  const auto under = [](const std::string& parallel, const std::string& framework) {
+    return prepare_text(study_with(parallel, "framework: " + framework + "\n"))
+        .study.parallel.zero.reduces_each();
+  };
+  CHECK_FALSE(under("pipeline: 2, zero: 3", "torchtitan"));
+  CHECK(under("pipeline: 2, zero: {stage: 3, reduce: each}", "torchtitan"));
+  CHECK(under("zero: 3", "torchtitan"));
   CHECK_FALSE(zero("zero: 1").reduces_each());
 }
 
