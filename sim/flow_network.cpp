@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "sim/fair_links.h"
 
 namespace trainyard {
 
@@ -16,9 +17,13 @@ FlowNetwork::FlowNetwork(std::vector<double> capacities, std::vector<double> pac
       links_(capacities_.size()) {}
 
 void FlowNetwork::run(const std::function<void()>& body) {
-  simgrid_ = make_shared_links(capacities_, paces_);
-  simgrid_->run(body);
-  simgrid_.reset();
+  if (everything_shared_) {
+    sharing_ = make_shared_links(capacities_, paces_);
+  } else {
+    sharing_ = std::make_unique<FairLinks>(capacities_, paces_);
+  }
+  sharing_->run(body);
+  sharing_.reset();
 }
 
 void FlowNetwork::push(Seconds time, std::int32_t slot) {
@@ -61,7 +66,7 @@ void FlowNetwork::slow(std::uint32_t call, double factor) {
     const double before = std::exchange(entry.factor, factor);
     if (entry.state == State::kShared) {
       catch_up();
-      simgrid_->stretch(slot, factor / before);
+      sharing_->stretch(slot, factor / before);
       continue;
     }
     entry.left = std::max(0.0, entry.left - (now_ - entry.begin) / before);
@@ -71,11 +76,11 @@ void FlowNetwork::slow(std::uint32_t call, double factor) {
   }
 }
 
-/// SimGrid's clock to now_, while nothing that it knows of ends.
+/// The clock of what is shared to now_, while nothing of it ends.
 void FlowNetwork::catch_up() {
-  if (simgrid_->now() >= now_) return;
+  if (sharing_->now() >= now_) return;
   ended_slots_.clear();
-  simgrid_->wait(now_, ended_slots_);
+  sharing_->wait(now_, ended_slots_);
   check(ended_slots_.empty(), "nothing ended while nothing was shared");
 }
 
@@ -90,12 +95,12 @@ void FlowNetwork::next(std::vector<Ended>& ended, Seconds limit) {
     drop_void_events();
     const Seconds own =
         events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
-    if (simgrid_->num_active() > 0) {
+    if (sharing_->num_active() > 0) {
       const Seconds until = std::min(own, limit);
       ended_slots_.clear();
-      simgrid_->wait(until, ended_slots_);
+      sharing_->wait(until, ended_slots_);
       if (!ended_slots_.empty()) {
-        now_ = std::max(now_, std::min(simgrid_->now(), until));
+        now_ = std::max(now_, std::min(sharing_->now(), until));
         for (const std::int32_t slot : ended_slots_) end(slot, ended);
         continue;
       }
@@ -156,7 +161,7 @@ void FlowNetwork::share(std::int32_t slot, double work) {
     push(now_, slot);
     return;
   }
-  simgrid_->start(slot, work, entry.flow->pace, entry.flow->links);
+  sharing_->start(slot, work, entry.flow->pace, entry.flow->links);
 }
 
 void FlowNetwork::end(std::int32_t slot, std::vector<Ended>& ended) {

@@ -1,10 +1,10 @@
-// Flows on links: alone a flow takes a known time, and only where it meets another does SimGrid say
-// how they share (shared_links.h).
+// Flows on links: alone a flow takes a known time, and only where it meets another do rates say how
+// they share (fair_links.h).
 //
-// A flow that has all its links to itself keeps the time it takes alone, and no simulation is
-// needed for it. The moment another one wants one of its links, both (the first with what is left
-// of it) go to SimGrid. Exact, since max-min rates of flows that share nothing, directly or through
-// others, do not depend on each other.
+// A flow that has all its links to itself keeps the time it takes alone, and no rate is needed for
+// it. The moment another one wants one of its links, both (the first with what is left of it) share
+// them. Exact, since max-min rates of flows that share nothing, directly or through others, do not
+// depend on each other.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class FlowNetwork {
   };
 
   /// [link]: capacity; [pace]: work per second. `everything_shared`: SimGrid times every flow,
-  /// alone or not (slow, equal).
+  /// alone or not (slow, equal): shared_links.h.
   FlowNetwork(std::vector<double> capacities, std::vector<double> paces, bool everything_shared);
 
   /// Calls `body`, from inside which alone the other functions may be called. Once per object.
@@ -95,7 +95,7 @@ class FlowNetwork {
 
   std::vector<double> capacities_, paces_;
   bool everything_shared_;
-  std::unique_ptr<SharedLinks> simgrid_;
+  std::unique_ptr<SharedLinks> sharing_;
   std::priority_queue<Event> events_;
   Indexed<std::int32_t, Active> active_;  // [slot]
   std::vector<std::int32_t> free_slots_;

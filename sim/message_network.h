@@ -14,6 +14,7 @@
 #include <deque>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/exec/channels/contention.h"
@@ -95,7 +96,7 @@ class MessageNetwork : public Interconnect {
   Indexed<LinkClassId, std::int64_t> divisors_;  // of all loads on it
   Indexed<LinkClassId, BytesPerSecond> capacities_;
   std::unique_ptr<FlowNetwork> flows_;
-  std::map<std::size_t, Course> courses_;  // by MessageTimes::index()
+  std::unordered_map<std::size_t, Course> courses_;  // by MessageTimes::index()
   std::map<std::tuple<ChannelId, EdgeShape, std::int64_t>, StepEdges> edges_;
   std::map<ChannelId, Indexed<std::int32_t, std::int64_t>> devices_;
   Indexed<std::int32_t, Call> calls_;

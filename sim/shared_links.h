@@ -1,7 +1,10 @@
 // Flows that share links: max-min fair rates, where a flow that passes a link k times counts there
-// k times. SimGrid computes them (simgrid_links.cpp); it is loaded when the first object is made,
-// because SimGrid brings so many libraries along that loading them takes as long as a simulation
-// without contention. Times are relative to when the object was made.
+// k times. Times are relative to when the object was made.
+//
+// FairLinks (fair_links.h) follows what changes. SimGrid (simgrid_links.cpp) knows nothing of it,
+// and answers where a run is to be checked (--no-reuse). It is loaded when its first object is
+// made, because it brings so many libraries along that loading them takes as long as a simulation
+// without contention.
 #pragma once
 
 #include <functional>
@@ -29,7 +32,7 @@ class SharedLinks {
   virtual Seconds now() const = 0;
 
   /// Starts a flow at this instant, held to paces[pace] (-1: to none). `work` > 0; at least one
-  /// link.
+  /// link, each named once; `links` must live until the flow has ended.
   virtual void start(std::int32_t flow, double work, std::int32_t pace,
                      const std::vector<SharedLinkUse>& links) = 0;
 
@@ -43,9 +46,9 @@ class SharedLinks {
   virtual void wait(Seconds until, std::vector<std::int32_t>& ended) = 0;
 };
 
-/// `capacities` of the links, and `paces` that flows can be held to each by itself, in units of
-/// work per second. At most one object lives at a time, because a process has one s4u::Engine.
-/// Throws BackendError where the module with SimGrid cannot be loaded.
+/// SimGrid's. `capacities` of the links, and `paces` that flows can be held to each by itself, in
+/// units of work per second. At most one object lives at a time, because a process has one
+/// s4u::Engine. Throws BackendError where the module with SimGrid cannot be loaded.
 std::unique_ptr<SharedLinks> make_shared_links(const std::vector<double>& capacities,
                                                const std::vector<double>& paces);
 

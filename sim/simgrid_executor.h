@@ -1,5 +1,5 @@
 // The executors with contention: messages that can meet others share links max-min fairly
-// (SimGrid), all else is the closed form of the analytic executor, whose loop this is
+// (fair_links.h), all else is the closed form of the analytic executor, whose loop this is
 // (engine/exec/loop/program_run.h).
 #pragma once
 

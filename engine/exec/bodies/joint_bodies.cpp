@@ -92,13 +92,13 @@ void JointBodies::pass_mapped(Cursor member, const TimedBody& body, const BodyMa
   const Seconds begin = start + course.first_kernel;
   const Seconds entry = stream.end;
   if (begin > entry) {
-    RankProgress::note_gap(account, stream, state, entry, begin,
-                           stream.issued + course.first_launch);
+    progress_.note_gap(account, stream, state, entry, begin, stream.issued + course.first_launch);
   }
   const bool first = body.stream == StreamId::kTp;
   for (const BodyEvent& event : map.reaching) {
-    account.events[StreamId::kMain].push_back(
-        {at, event.kind, first, start + event.begin, start + event.end, 0});
+    progress_.note_event(account, StreamId::kMain,
+                         {at, static_cast<std::int16_t>(event.kind), first, start + event.begin,
+                          start + event.end, 0});
   }
   for (const BodyEvent& event : map.open) {
     account.open_events.push_back(
@@ -130,10 +130,12 @@ void JointBodies::pass_timed(Cursor member, const TimedBody& body, const BodyCou
   const bool first = body.stream == StreamId::kTp;
   for (const BodyEvent& event : course.events) {
     if (event.kind < 0) {
-      RankProgress::note_gap(account, stream, state, event.begin, event.end,
-                             stream.issued + event.issued);
+      progress_.note_gap(account, stream, state, event.begin, event.end,
+                         stream.issued + event.issued);
     } else {
-      account.events[StreamId::kMain].push_back({at, event.kind, first, event.begin, event.end, 0});
+      progress_.note_event(
+          account, StreamId::kMain,
+          {at, static_cast<std::int16_t>(event.kind), first, event.begin, event.end, 0});
     }
   }
   if (state.records) record(state, stream, body, course, 0);

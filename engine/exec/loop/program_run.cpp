@@ -265,7 +265,7 @@ class StepLoop {
     state.time = {};
     state.time.compute = account.compute;
     state.time.optimizer = account.optimizer;
-    state.idle.settle(account, progress_.kinds(), state.time);
+    progress_.settle(state, account);
     state.flop = account.flop;
     state.main_before = account.main_before;
     state.main_end = account.main_end;

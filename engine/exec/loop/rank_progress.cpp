@@ -8,24 +8,14 @@
 
 namespace trainyard {
 
-namespace {
-
-/// A gap of the main stream, or a message of this rank.
-void note(StepAccount& account, const StreamState& stream, const RankState& state, StreamId s,
-          std::int32_t kind, Seconds begin, Seconds end, Seconds issued) {
-  const bool first = s == StreamId::kTp || s == StreamId::kHost;
-  account.events[s].push_back(
-      {state.list->streams[s][stream.next], kind, first, begin, end, issued});
-}
-
-}  // namespace
-
 RankProgress::RankProgress(const RunPlan& plan, bool slows, Seconds start)
     : plan_(plan),
       slows_(slows),
       start_(start),
       kinds_(exposed_kinds(*plan.program, plan.lanes)),
-      ranks_(plan.folds.classes.size()) {}
+      ranks_(plan.folds.classes.size()) {
+  check(std::in_range<std::int16_t>(kinds_.size()), "kinds of communication are few");
+}
 
 void RankProgress::begin() {
   for (std::size_t r = ranks_.size(); r-- > 0;) begin_rank(FoldClassId(r));
@@ -68,13 +58,23 @@ void RankProgress::enter(FoldClassId r, std::int32_t step) {
   account.compute = account.optimizer = account.end = 0;
   account.flop = 0;
   account.main_before = account.main_end = state.streams[StreamId::kMain].end;
-  for (const StreamId s : kAllStreams) {
-    account.events[s].clear();
-    if (step > 0) account.events[s].reserve(state.account(step - 1).events[s].size());
-  }
+  for (const StreamId s : kAllStreams) account.events[s].clear(unused_events_);
   account.open_events.clear();
   account.exposed.assign(kinds_.size(), 0);
   account.rows.clear();
+}
+
+void RankProgress::settle(RankState& state, StepAccount& account) {
+  state.idle.settle(account, kinds_, state.time);
+  for (const StreamId s : kAllStreams) account.events[s].clear(unused_events_);
+}
+
+void RankProgress::note(StepAccount& account, const StreamState& stream, const RankState& state,
+                        StreamId s, std::int32_t kind, Seconds begin, Seconds end, Seconds issued) {
+  const bool first = s == StreamId::kTp || s == StreamId::kHost;
+  note_event(account, s,
+             {state.list->streams[s][stream.next], static_cast<std::int16_t>(kind), first, begin,
+              end, issued});
 }
 
 void RankProgress::note_gap(StepAccount& account, const StreamState& stream, const RankState& state,

@@ -57,8 +57,13 @@ class RankProgress {
 
   /// A gap of the main stream before its next item. As long as the host waits for an op itself,
   /// nothing that it does holds up the device: that part counts as issued.
-  static void note_gap(StepAccount& account, const StreamState& stream, const RankState& state,
-                       Seconds begin, Seconds end, Seconds issued);
+  void note_gap(StepAccount& account, const StreamState& stream, const RankState& state,
+                Seconds begin, Seconds end, Seconds issued);
+  void note_event(StepAccount& account, StreamId s, const TimedEvent& event) {
+    account.events[s].push_back(event, unused_events_);
+  }
+  /// A step of the rank is over: the idle time of it, whose events are given back.
+  void settle(RankState& state, StepAccount& account);
 
   RankState& rank(FoldClassId r) { return ranks_[r]; }
   Indexed<FoldClassId, RankState>& ranks() { return ranks_; }
@@ -74,6 +79,9 @@ class RankProgress {
 
  private:
   void begin_rank(FoldClassId r);
+  /// A gap of the main stream, or a message of this rank.
+  void note(StepAccount& account, const StreamState& stream, const RankState& state, StreamId s,
+            std::int32_t kind, Seconds begin, Seconds end, Seconds issued);
   static void record_run(RankState& state, const StreamState& stream, const StreamItem& item,
                          Seconds host, Seconds start);
   void run_held_up(RankState& state, StreamState& stream, const StreamItem& item, Seconds host,
@@ -85,6 +93,7 @@ class RankProgress {
   std::vector<std::string> kinds_;
   Indexed<FoldClassId, RankState> ranks_;
   std::vector<Cursor> runnable_;
+  EventBlocks unused_events_;
   std::int64_t num_events_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/exec/lists/stream_list.h"
+#include "engine/exec/times/event_list.h"
 #include "engine/exec/times/idle_time.h"
 
 namespace trainyard {
@@ -22,21 +23,13 @@ inline constexpr std::size_t kKeptSteps = 4;
 /// Which of them is `step`, or -1, the one before all.
 constexpr std::size_t kept_step(std::int32_t step) { return position(step) % kKeptSteps; }
 
-/// What GapClassifier is told, once everything issued before is known.
-struct TimedEvent {
-  std::uint32_t item;
-  std::int32_t kind;  // communication; -1: a gap of the main stream
-  bool first;         // on stream tp or host, which have an instant before all others
-  Seconds begin, end, issued;
-};
-
 /// What one rank did in one step.
 struct StepAccount {
   int streams_left = 0;
   Seconds compute = 0, optimizer = 0, end = 0;
   Seconds main_before = 0, main_end = 0;  // when the main stream began and ended the step
   Flop flop = 0;
-  IndexedArray<StreamId, std::vector<TimedEvent>, kNumStreams> events;  // ascending item
+  IndexedArray<StreamId, EventList, kNumStreams> events;  // ascending item; until settled
   std::vector<TimedEvent> open_events;     // gaps of bodies that no collective of theirs covers
   Indexed<std::int32_t, Seconds> exposed;  // [kind]: of bodies, by collectives of theirs
   std::vector<std::pair<std::uint32_t, TraceRow>> rows;  // by item

@@ -12,20 +12,17 @@ namespace {
 /// Each stream has its events in issue order already.
 template <typename Visit>
 void in_issue_order(const StepAccount& account, const Visit& visit) {
-  struct Queue {
-    const TimedEvent *next, *end;
-  };
-  boost::container::static_vector<Queue, kNumStreams> queues;
-  for (const auto& events : account.events) {
-    if (!events.empty()) queues.push_back({events.data(), events.data() + events.size()});
+  boost::container::static_vector<EventList::Reader, kNumStreams> queues;
+  for (const EventList& events : account.events) {
+    if (!events.empty()) queues.emplace_back(events);
   }
   while (!queues.empty()) {
     auto first = queues.begin();
     for (auto it = first + 1; it != queues.end(); ++it) {
-      if (it->next->item < first->next->item) first = it;
+      if (it->event().item < first->event().item) first = it;
     }
-    visit(*first->next);
-    if (++first->next == first->end) queues.erase(first);
+    visit(first->event());
+    if (!first->advance()) queues.erase(first);
   }
 }
 
