@@ -182,6 +182,7 @@ Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   for (std::size_t i = 1; i < source.sizes.size(); ++i) out.model.smaller.push_back(build(i));
   check_recompute_modules(study, out.model);
   check_split_modules(study, out.model);
+  check_gathered_modules(study, out.model);
   resolve_sharding(study, out.model, out.software);
   out.study = std::move(study);
   resolve_by_cost(out);

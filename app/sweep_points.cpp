@@ -13,6 +13,7 @@
 #include "study/compile_study.h"
 #include "study/framework_profile.h"
 #include "study/recompute_modules.h"
+#include "study/split_modules.h"
 #include "system/data_root.h"
 #include "system/run_points.h"
 
@@ -130,6 +131,7 @@ class PointRunner {
       prepared_.hardware =
           on_ranks(resolvers_.hardware(study.cluster.device).value(), ranks_of_node(study));
       check_recompute_modules(study, prepared_.model);
+      check_gathered_modules(study, prepared_.model);
       prepared_.software = software_of(study, resolvers_);
       prepared_.study = std::move(study);
       resolve_by_cost(prepared_);

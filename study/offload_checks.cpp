@@ -118,6 +118,11 @@ void warn_of_unused_host(Study& study) {
   const bool updates = zero.offloads_state() && !study.cluster.of_cpus;
   for (const char* const key : {"cores", "update_rate"})
     warn(updates, key, "no host updates parameters for its devices");
+  bool said = false;
+  for (const char* const key : {"read", "write", "drives", "capacity"})
+    said = said || is_said(study, std::string("cluster.nvme.") + key);
+  if (said && !zero.uses_nvme())
+    study.warnings.emplace_back("cluster.nvme is not used: nothing lies on drives");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
 #include "study/read_tensor_method.h"
+#include "study/split_modules.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 #include "study/study_words.h"
@@ -88,13 +89,16 @@ void read_context(Section& parallel, ContextConfig& context) {
   section.finish();
 }
 
-void read_units(const YamlNode& node, ZeroConfig& zero) {
+void read_units(const Section& section, const YamlNode& node, ZeroConfig& zero) {
   if (node.is_scalar()) {
     if (node.as_string() == kLayerUnits) return;
     node.fail("expected layer, or a list of patterns of modules such as [\"*.layers.*\"], got " +
               quoted(node.as_string()));
   }
-  node.each_item([&](const YamlNode& item) { zero.units.push_back(item.as_string()); });
+  node.each_item([&](const YamlNode& item) {
+    section.study().origins[units_item(zero.units.size())] = origin_of(item);
+    zero.units.push_back(item.as_string());
+  });
   if (zero.units.empty()) node.fail("expected patterns of modules, got nothing");
 }
 
@@ -188,7 +192,8 @@ void read_zero(Section& parallel, ZeroConfig& zero) {
        {"offload", [&] { read_zero_offload(section, zero.offload); }},
        {"layout", [&] { read_layout(section, zero); }},
        {"units", [&] {
-          section.read_given("units", [&](const YamlNode& units) { read_units(units, zero); });
+          section.read_given("units",
+                             [&](const YamlNode& units) { read_units(section, units, zero); });
         }}});
   section.finish();
   warn_of_unused(section, parallel.study());

@@ -6,6 +6,7 @@
 
 #include "engine/base/user_text.h"
 #include "engine/passes/given_modules.h"
+#include "engine/passes/parameter_buckets.h"
 #include "engine/passes/plan_method.h"
 #include "study/study_origin.h"
 
@@ -26,6 +27,17 @@ void check_split_modules(const Study& study, const Graph& model) {
   if (reason != nullptr && (reason->key.starts_with("parallel.tensor_method.table") ||
                             reason->key == "parallel.tensor_modules"))
     fail_at(study, reason->key, reason->reason);
+}
+
+void check_gathered_modules(const Study& study, const Graph& model) {
+  const std::vector<std::string>& units = study.parallel.zero.units;
+  if (units.empty() || !shards_parameters(study.parallel)) return;
+  const GivenModules modules(model);
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (!modules.matched(units[i]).empty()) continue;
+    fail_at(study, units_item(i),
+            quoted(units[i]) + " matches no module; there are " + join_words(modules.some_paths()));
+  }
 }
 
 }  // namespace trainyard

@@ -212,6 +212,12 @@ void check_tensor_method(Study& study) {
 
 void choose_tensor_mesh(Study& study) {
   ParallelConfig& parallel = study.parallel;
+  if (!study.cluster.pairs.empty() && (parallel.tensor_method != "map" || parallel.tensor == 1)) {
+    study.warnings.push_back(
+        "cluster.pairs is not used: a mesh is made of them for " +
+        (parallel.tensor == 1 ? std::string("tensor above 1") : std::string("tensor_method map")) +
+        ", and simulated times are those of the links");
+  }
   if (parallel.tensor_method == "map") return choose_map_mesh(study);
   if (parallel.tensor_method != "atp" || !parallel.tensor_mesh.empty()) return;
   CommunicationMatrix matrix;

@@ -52,6 +52,21 @@ TEST_CASE("pairs that were measured make the mesh of method map") {
   CHECK(again.parallel == measured.parallel);
 }
 
+TEST_CASE("pairs that no mesh is made of warn") {
+  const ScratchFolder folder;
+  write_text(folder / "pairs.yaml", map_machine());
+  const auto warnings = [&](const std::vector<std::string>& sets) {
+    return read(study(folder / "pairs.yaml"), sets).warnings;
+  };
+  const std::string unused = "cluster.pairs is not used: a mesh is made of them for ";
+  const std::string links = ", and simulated times are those of the links";
+  CHECK(warnings({}).empty());
+  CHECK(warnings({"parallel.tensor_method=megatron"}) ==
+        std::vector<std::string>{unused + "tensor_method map" + links});
+  CHECK(warnings({"parallel.tensor=1", "parallel.tensor_method=megatron"}) ==
+        std::vector<std::string>{unused + "tensor above 1" + links});
+}
+
 TEST_CASE("what is wrong with a file of pairs is said at its place") {
   const ScratchFolder folder;
   const std::string file = folder / "pairs.yaml";

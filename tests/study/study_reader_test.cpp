@@ -217,6 +217,18 @@ TEST_CASE("selective recompute with flash attention warns, and so do idle device
             "pp(4) * dp(1) * tp(2) = 8 ranks leave 8 of 16 devices idle"});
 }
 
+TEST_CASE("what a study says of drives that nothing lies on warns, once") {
+  const std::vector<std::string> drives = {
+      "cluster.nvme={read: 7 GB/s, write: 3 GB/s, drives: 4, capacity: 2 TB}"};
+  const Study study = read(kSmallStudy, drives);
+  CHECK(study.warnings ==
+        std::vector<std::string>{"cluster.nvme is not used: nothing lies on drives"});
+  CHECK(read(resolved_study_text(study)).warnings.empty());
+  std::vector<std::string> used = drives;
+  used.emplace_back("parallel.zero={stage: 1, offload: {optimizer: nvme}}");
+  CHECK(read(kSmallStudy, used).warnings.empty());
+}
+
 TEST_CASE("what a study says of hosts that nothing is offloaded to warns") {
   const std::vector<std::string> hosts = {
       "cluster.host={capacity: 1 TiB, cores: 64, update_rate: 1e9}"};

@@ -263,12 +263,17 @@ TEST_CASE("modules that patterns match are units") {
                       [](const std::string& e) { return e.starts_with("gather"); }) == 4);
   CHECK(std::count_if(forward.begin(), forward.end(),
                       [](const std::string& e) { return e.starts_with("free"); }) == 4);
+  const std::string wrong =
+      study("tensor: 1, pipeline: 1, data: 4, zero: {stage: 3, units: ['*.mlp', '*.layer.*']}");
   try {
-    compiled_program(prepare_text(
-        study("tensor: 1, pipeline: 1, data: 4, zero: {stage: 3, units: ['*.layer.*']}")));
+    prepare_text(wrong);
     FAIL("a pattern that matches nothing is taken");
-  } catch (const std::runtime_error& error) {
-    CHECK(std::string(error.what()).find("no module matches '*.layer.*'") != std::string::npos);
+  } catch (const ConfigError& error) {
+    CHECK(error.key_path() == "parallel.zero.units[1]");
+    CHECK(error.problem().find("'*.layer.*' matches no module; there are ") == 0);
+    std::size_t column = wrong.find("'*.layer.*'");  // of its own line, from 1
+    column -= wrong.rfind('\n', column);
+    CHECK(error.where().column == static_cast<int>(column));
   }
 }
 
