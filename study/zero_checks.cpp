@@ -27,6 +27,20 @@ void check_reshard(const Study& study) {
              std::to_string(context));
 }
 
+/// Each pipeline rank's replicas divide what they have by their own number.
+void check_beside_replicas(const Study& study) {
+  const ZeroConfig& zero = study.parallel.zero;
+  const auto refuse = [&](bool wrong, const std::string& key, const std::string& instead) {
+    if (wrong)
+      fail_at(study, "parallel.zero." + key, "does not go with partition.replicas" + instead);
+  };
+  refuse(zero.replicate > 1, "replicate", ", which have no groups of one size; leave it out");
+  refuse(zero.reshards_to_some(), "reshard_after_forward",
+         " as a number of ranks; write true or false");
+  refuse(zero.stage == 3 && zero.by == ZeroConfig::By::kRows, "layout",
+         " where it is per-parameter; write flat");
+}
+
 }  // namespace
 
 void resolve_zero(Study& study) {
@@ -63,10 +77,7 @@ void check_zero(const Study& study) {
          "leaves one replica in each group, which has nobody to divide with; " +
              ("use fewer than parallel.data " + std::to_string(parallel.data)));
   check_reshard(study);
-  refuse(!parallel.replicas.empty() && (zero.stage > 1 || zero.replicate > 1),
-         "parallel.zero.stage",
-         stage + (zero.replicate > 1 ? " in groups of replicas" : "") +
-             " does not go with partition.replicas; write stage 0 or 1");
+  if (!parallel.replicas.empty()) check_beside_replicas(study);
   refuse(study.schedule.post_validation && (zero.stage > 1 || zero.replicate > 1),
          "parallel.zero.stage",
          stage + (zero.replicate > 1 ? " in groups of replicas" : "") +

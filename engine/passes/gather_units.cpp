@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,26 @@ struct NextCall {
   std::uint8_t slot = 0;
 };
 
+/// With the segments of each class of replicas for these microbatches in place of sizes.
+std::set<CallSuccession> of_classes(const ProgramDraft& draft,
+                                    const std::vector<CallSuccession>& successions) {
+  std::set<CallSuccession> out;
+  for (const DraftClass& of : draft.classes) {
+    const auto of_class = [&](CallKind kind) {
+      kind.size = of.variants[kind.size];
+      return kind;
+    };
+    for (CallSuccession one : successions) {
+      if (draft.forms[one.next.stage].rank != of.rank) continue;
+      if (one.call) one.call = of_class(*one.call);
+      one.next = of_class(one.next);
+      for (CallKind& kind : one.without) kind = of_class(kind);
+      out.insert(std::move(one));
+    }
+  }
+  return out;
+}
+
 class UnitGathering {
  public:
   UnitGathering(ProgramDraft& draft, const ParallelConfig& parallel)
@@ -43,7 +64,7 @@ class UnitGathering {
         uses_(draft),
         copies_(draft, uses_) {}
 
-  void run(const std::vector<CallSuccession>& successions) {
+  void run(const std::set<CallSuccession>& successions) {
     units_.resize(draft_.program.segments.size());
     for (const SegmentId id : units_.keys()) {
       const Segment& segment = draft_.program.segments[id];
@@ -73,7 +94,7 @@ class UnitGathering {
     return gathering;
   }
 
-  void find_ahead(const std::vector<CallSuccession>& successions) {
+  void find_ahead(const std::set<CallSuccession>& successions) {
     for (const CallSuccession& succession : successions) {
       const SegmentId id = segment_of(draft_, succession.next);
       if (id == kNoIndex || units_[id].ahead() > 0) continue;
@@ -367,7 +388,7 @@ std::optional<Infeasible> gather_units(ProgramDraft& draft, const TrainingGraph&
                                        const std::vector<CallSuccession>& successions) {
   const std::string lost = unmatched_pattern(training, parallel.zero.units);
   if (!lost.empty()) return Infeasible{"no module matches " + quoted(lost), "parallel.zero.units"};
-  UnitGathering(draft, parallel).run(successions);
+  UnitGathering(draft, parallel).run(of_classes(draft, successions));
   return std::nullopt;
 }
 

@@ -151,8 +151,10 @@ class BucketPlanner {
       const std::int32_t owner = owner_.empty() ? -1 : owner_[*it];
       const std::int32_t unit = unit_.empty() || p.momentum > 0 ? kNoUnit : unit_[*it];
       // Weight halves of several stages come in any order: none of them knows that it is the last.
+      // What ranks with unlike numbers of replicas share all of them add up at once.
       const bool each = sharded_ && parallel_.zero.reduces_each() && p.momentum == 0 &&
-                        !(again_[*it] && any_splits(forms_));
+                        !(again_[*it] && any_splits(forms_)) &&
+                        !(ranks.size() > 1 && !parallel_.replicas.empty());
       const Key key{tied, replicated, partial, owner, unit, each, p.momentum};
       const std::int64_t elements = num_elements(tensor(p.tensor).shape);
       const auto known = open.find(key);

@@ -153,9 +153,19 @@ TEST_CASE("what ZeRO does not go with is refused at its key") {
             .starts_with(at + "43: parallel.zero.reduce_dtype"));
   CHECK(fault("zero: 3", "schedule: {method: 1f1b, post_validation: true}\n")
             .find("stage 3 does not go with schedule.post_validation") != std::string::npos);
-  CHECK(fault("zero: {stage: 3}", "partition: {replicas: [1, 3]}\n")
-            .find("parallel.zero.stage: stage 3 does not go with partition.replicas") !=
-        std::string::npos);
+  const auto beside_replicas = [&](const std::string& zero) {
+    return fault("zero: {stage: 3, " + zero + "}", "partition: {replicas: [2, 6]}\n");
+  };
+  CHECK_THAT(beside_replicas("replicate: 2"),
+             Catch::Contains("parallel.zero.replicate: does not go with partition.replicas, which "
+                             "have no groups of one size; leave it out"));
+  CHECK_THAT(beside_replicas("reshard_after_forward: 2"),
+             Catch::Contains("parallel.zero.reshard_after_forward: does not go with "
+                             "partition.replicas as a number of ranks; write true or false"));
+  CHECK_THAT(
+      beside_replicas("layout: per-parameter"),
+      Catch::Contains("parallel.zero.layout: does not go with partition.replicas where it is "
+                      "per-parameter; write flat"));
 }
 
 }  // namespace trainyard

@@ -308,7 +308,12 @@ class RandomPlan {
     } else if (random_.chance(40)) {
       const std::string zero = random_.word({"0", "1", "{stage: 1, by: shard}"});
       const bool owned = extra_chance(50) || (all_replicas_ > 0 && places_.below(2) == 0);
-      text += ", zero: " + (owned ? "{stage: 1, by: parameter}" : zero);
+      const bool divided = all_replicas_ > 0 && !owned && places_.below(2) == 0;
+      text += ", zero: " +
+              (owned ? "{stage: 1, by: parameter}"
+               : divided
+                   ? places_.word({"2", "3", "{stage: 3, reduce: last}", "{stage: 3, prefetch: 2}"})
+                   : zero);
     }
     if (random_.chance(40)) {
       const std::string letters =

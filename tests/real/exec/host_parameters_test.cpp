@@ -100,6 +100,11 @@ TEST_CASE("what lies elsewhere goes with own shardings, unlike replicas, shared 
   check_same(one,
              run(parity_study("gpt", kClippedAdamW), of(replicas, "stage: 1", "{optimizer: nvme}")),
              kFp64);
+  for (const std::string& offload : {kBoth, kDeep}) {
+    CAPTURE(offload);
+    check_same(one, run(parity_study("gpt", kClippedAdamW), of(replicas, "stage: 3", offload)),
+               kFp64);
+  }
 
   const std::string training = "precision: fp64, dropout: 0, clip_norm: 0.01, lr: {peak: 0.01}";
   const LoopbackRun whole = run(parity_study("llama", training), {});

@@ -72,6 +72,51 @@ TEST_CASE("unlike numbers of replicas train as one device does") {
   }
 }
 
+TEST_CASE("each pipeline rank's replicas divide gradients and parameters by their own number") {
+  const std::string two = "parallel.zero=2", each = "parallel.zero={stage: 2, reduce: each}";
+  const std::string three = "parallel.zero=3", last = "parallel.zero={stage: 3, reduce: last}";
+  const std::vector<Sets> features = {
+      joined(kOneAndThree, {two}),
+      joined(kOneAndThree, {each}),
+      joined(kOneAndThree, {three}),
+      joined(kOneAndThree, {last}),
+      joined(on(8, "replicas: [3, 5]", 8), {each}),
+      joined(on(8, "replicas: [3, 5]", 8), {three}),
+      joined(on(8, "replicas: [2, 6]", 8), {"parallel.zero={stage: 3, prefetch: 0}"}),
+      joined(on(7, "replicas: [1, 2, 3, 1]"), {three}),
+      joined(kOneAndThree, {three, "parallel.placement=flat"}),
+      joined(kOneAndThree, {three, "training.microbatch=[5, 3]"}),
+      joined(kOneAndThree, {three, "schedule=gpipe", "recompute=selective"}),
+      joined(kOneAndThree, {three, "recompute=full"}),
+      joined(kOneAndThree, {each, "schedule=zb-h1"}),
+      joined(kOneAndThree, {three, "schedule=zb-h1"}),
+      joined(kOneAndThree, {three, "parallel.virtual_stages=2", "schedule=interleaved"}),
+      joined(kOneAndThree, {three, "schedule=zb-v"}),
+      joined(kOneAndThree, {three, "recompute=full", "offload={activations: true, horizon: 1}"}),
+      joined(kOneAndThree, {"parallel.zero={stage: 3, reshard_after_forward: false}"}),
+      joined(kOneAndThree, {"parallel.zero={stage: 3, units: ['*.mlp', '*.attention']}"}),
+      joined(kOneAndThree, {"parallel.zero={stage: 3, offload: {optimizer: host}}"}),
+      joined(kOneAndThree,
+             {"parallel.zero={stage: 3, offload: {optimizer: host, parameters: host}}"}),
+      joined(on(8, "replicas: [3, 5]", 8),
+             {"parallel.zero={stage: 3, offload: {parameters: host}}", "recompute=full"}),
+      joined(on(8, "replicas: [1, 3]"),
+             {"parallel.tensor=2", "parallel.sequence_parallel=true", three}),
+      joined(on(4, "cuts: [1, 3], replicas: [1, 3], on: [0, 1, 0]"), {three}),
+      joined(on(6, "cuts: [1, 3], replicas: [2, 4], on: [1, 0, 1]"), {each, "recompute=full"})};
+  // Embedding and head of gpt are tied: pipeline ranks with unlike numbers of replicas share them.
+  for (const std::string family : {"gpt", "llama"}) {
+    const std::string text = parity_study(
+        family,
+        family == "llama" ? "precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}" : kTraining);
+    const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
+    for (const Sets& feature : features) {
+      CAPTURE(family, feature);
+      check_same(one, run_loopback(text, feature, {.steps = 2}), kFp64);
+    }
+  }
+}
+
 TEST_CASE("what all replicas have alike goes to each, and its gradients come back once") {
   // T5's relative biases go whole from stage to stage: one replica leads three, or none.
   const std::string text = parity_study("t5", kTraining);
@@ -104,6 +149,7 @@ TEST_CASE("a run of unlike replicas goes on from other layouts, and they from it
       on(4, "cuts: [1, 3], replicas: [1, 3], on: [0, 1, 0]"),
       joined(on(8, "replicas: [3, 5]", 8), {"parallel.zero=1"}),
       joined(on(8, "replicas: [3, 5]", 8), {kOwners}),
+      joined(on(8, "replicas: [3, 5]", 8), {"parallel.zero=3"}),
       {"cluster.ranks=2", "partition={cuts: [1, 3], on: [0, 1, 0]}"},
       {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
       {"cluster.ranks=4", "parallel.pipeline=4"},
