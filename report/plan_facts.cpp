@@ -42,10 +42,23 @@ class Facts {
   }
   /// "4 (ring)"; "": a sequence is one rank's.
   std::string context() const {
-    std::optional<YamlNode> node = root_.find("parallel");
-    node = node && node->is_map() ? node->find("context") : std::nullopt;
+    const std::optional<YamlNode> node = of_parallel("context");
     if (!node || !node->is_map()) return "";
     return node->at("degree").as_string() + " (" + node->at("method").as_string() + ")";
+  }
+  /// "3"; in groups of replicas "3 in 2 groups of 4 ranks (HSDP)", each of which has all.
+  std::string zero() const {
+    const std::string stage = text("parallel", "zero");
+    const std::optional<YamlNode> zero = of_parallel("zero"), shared = of_parallel("context");
+    const std::optional<YamlNode> groups =
+        zero && zero->is_map() ? zero->find("replicate") : std::nullopt;
+    if (!groups) return stage;
+    const bool is_shared = shared && shared->is_map();
+    const std::int64_t number = groups->as_integer(1);
+    const std::int64_t ranks =
+        integer("parallel", "data") * (is_shared ? shared->at("degree").as_integer(1) : 1);
+    return stage + " in " + std::to_string(number) + " groups of " +
+           std::to_string(ranks / number) + " ranks (HSDP)";
   }
   std::int64_t integer(std::string_view section, std::string_view key) const {
     const std::string value = text(section, key);
@@ -53,6 +66,11 @@ class Facts {
   }
 
  private:
+  std::optional<YamlNode> of_parallel(std::string_view key) const {
+    const std::optional<YamlNode> node = root_.find("parallel");
+    return node && node->is_map() ? node->find(key) : std::nullopt;
+  }
+
   const YamlNode& root_;
 };
 
@@ -125,7 +143,7 @@ std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& pat
   append(parallel, "context ", facts.context());
   if (facts.text("parallel", "sequence_parallel") == "true")
     append(parallel, "", "sequence parallel");
-  append(parallel, "ZeRO ", facts.text("parallel", "zero"));
+  append(parallel, "ZeRO ", facts.zero());
   append(parallel, "placement ", facts.text("parallel", "placement"));
   out.push_back({"Parallel", parallel});
 

@@ -2,6 +2,7 @@
 // of files that are damaged.
 #include "report/report.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -257,6 +258,13 @@ TEST_CASE("a plan is told in a few lines, without what the study does not say") 
   for (const PlanFact& fact : facts) found += fact.name + ": " + fact.value + "\n";
   CHECK(found.find("pipeline 2, stages on ranks 0 1 0, replicas 1 3") != std::string::npos);
   CHECK(found.find("3 microbatches of 8") != std::string::npos);
+  // 8 replicas whose sequences 2 ranks share each: of 16 ranks each group of 4 has all of it.
+  const auto groups = plan_facts(
+      "parallel: {data: 8, context: {degree: 2, method: ring}, zero: {stage: 3, replicate: 4}}\n",
+      "s");
+  CHECK(std::any_of(groups.begin(), groups.end(), [](const PlanFact& fact) {
+    return fact.value == "data 8, context 2 (ring), ZeRO 3 in 4 groups of 4 ranks (HSDP)";
+  }));
 }
 
 }  // namespace trainyard
