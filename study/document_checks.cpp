@@ -54,9 +54,6 @@ void check_documents(const Study& study) {
   const auto refuse = [&](bool wrong, const std::string& other, const std::string& problem) {
     if (wrong) fail_at(study, other, problem);
   };
-  refuse(!study.partition.replicas.empty(), "partition.replicas",
-         "replicas of unlike numbers have samples of a microbatch that follow from all of their "
-         "numbers, and data.documents counts on as many for each; leave one of them out");
   refuse(!study.sharding.empty(), "sharding",
          "may cut samples over other ranks than replicas, and data.documents counts on whole ones; "
          "leave one of them out");

@@ -7,6 +7,7 @@
 #include "engine/exec/op_work.h"
 #include "engine/program/attended_pairs.h"
 #include "engine/program/rank_places.h"
+#include "engine/program/replica_samples.h"
 
 namespace trainyard {
 
@@ -104,19 +105,20 @@ class WorkRows {
       for (std::size_t i = 0; i < ops_.size(); ++i) {
         const bool drawn = pairs_.is_drawn(*ops_[i]);
         const bool as_before = mb > 0 && !drawn;
-        out.push_back(as_before                    ? out[i]
-                      : of_this_size(*ops_[i], mb) ? pairs_(*ops_[i], at, mb)
-                                                   : 0);
+        out.push_back(as_before                        ? out[i]
+                      : of_this_size(*ops_[i], at, mb) ? pairs_(*ops_[i], at, mb)
+                                                       : 0);
       }
     }
     return out;
   }
 
-  /// Whether microbatch `mb` has as many samples as the op works on: no other runs it.
-  bool of_this_size(const ProgramOp& op, Microbatch mb) const {
-    const std::size_t queries = op.part == OpPart::kForward ? 0 : 1;
-    return !pairs_.is_drawn(op) || program_.documents->size_of(mb) ==
-                                       program_.values[op.reads[queries].value].dims[0].expected;
+  /// Whether the rank has as many samples of microbatch `mb` as the op works on: no other runs it.
+  bool of_this_size(const ProgramOp& op, const Coordinate& at, Microbatch mb) const {
+    if (!pairs_.is_drawn(op)) return true;
+    const ValueId queries = op.reads[op.part == OpPart::kForward ? 0 : 1].value;
+    return samples_of_rank(program_, queries, at, mb).size() ==
+           program_.values[queries].dims[0].expected;
   }
 
   struct Usual {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/program/replica_samples.h"
 #include "engine/program/row_positions.h"
 
 namespace trainyard {
@@ -87,11 +88,8 @@ std::int64_t AttendedPairs::operator()(const ProgramOp& op, const Coordinate& at
   const std::int64_t samples = q.dims[0].expected;
   if (!attrs.documents) return samples * attended_pairs(from, to, mask, {});
   if (!is_drawn(op)) return samples * attended_pairs(from, to, mask, borders(0));
-  const TensorSpec spec = spec_of(program_, q);
-  const Axes& replicas = spec.dims.front().parts.front().axes;
   const std::int64_t first =
-      program_.documents->first_sample(mb, place_in_group(program_.mesh, replicas, at)) +
-      attrs.first_sample;
+      samples_of_rank(program_, queries(op), at, mb).begin + attrs.first_sample;
   std::int64_t sum = 0;
   for (std::int64_t i = 0; i < samples; ++i)
     sum += attended_pairs(from, to, mask, borders(first + i));
@@ -108,6 +106,8 @@ Axes AttendedPairs::axes(const ProgramOp& op) const {
   if (!is_drawn(op)) return out;
   const Axes& replicas = spec.dims.front().parts.front().axes;
   out.insert(out.end(), replicas.begin(), replicas.end());
+  // Replicas of unlike numbers have other samples at each pipeline rank.
+  if (unlike_axis(program_.mesh) != kNoAxis) out.insert(out.begin(), stage_axis(program_.mesh));
   return out;
 }
 
@@ -124,7 +124,8 @@ double AttendedPairs::mean(const ProgramOp& op) {
        group_at(program_.mesh, axes(op), uniform_coordinate(program_.mesh, 0))) {
     for (Microbatch mb = 0; mb < microbatches; ++mb) {
       // Those of its size: of halves, each has half of one.
-      const std::int64_t size = is_drawn(op) ? program_.documents->size_of(mb) : 0;
+      const std::int64_t size =
+          is_drawn(op) ? samples_of_rank(program_, queries(op), at, mb).size() : 0;
       if (size != 0 && size != q.dims[0].expected && size != 2 * q.dims[0].expected) continue;
       sum += static_cast<double>((*this)(op, at, mb));
       ++count;

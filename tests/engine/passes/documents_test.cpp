@@ -75,15 +75,23 @@ std::vector<double> counted_flop(const Program& program) {
         const ValueId q = op.reads[first].value, kv = attrs.packed ? q : op.reads[first + 1].value;
         const IndexRanges queries = row_positions(program, q, at),
                           keys = row_positions(program, kv, at, attrs.ring > 0 ? attrs.by : 0);
-        // Replica d has samples 8 / data d on.
         const Axes dp = find_axes(program.mesh, "dp").value_or(Axes{});
-        const std::int64_t sample =
-            place_in_group(program.mesh, dp, at) * (8 / group_size(program.mesh, dp)) + call.mb[0];
-        const Borders borders =
-            attrs.documents ? document_borders(program.documents->config, 64, sample) : Borders{};
-        out[position(rank)] += attention_flop(
-            op.part, attrs,
-            static_cast<double>(counted_pairs(queries, keys, {true, attrs.attended}, borders)));
+        const std::int64_t replica = place_in_group(program.mesh, dp, at);
+        // Replica d has samples 8 / data d on; of unlike ones the first replicas of a rank have one
+        // sample more of the 4 in a microbatch where these do not divide by them.
+        const std::int64_t samples = program.values[q].dims[0].expected;
+        std::int64_t begin = replica * (8 / group_size(program.mesh, dp)) + call.mb[0];
+        if (unlike_axis(program.mesh) != kNoAxis) {
+          const std::int64_t replicas = group_size(program.mesh, dp, at[0]);
+          begin = 4 * call.mb[0] + replica * (4 / replicas) + std::min(replica, 4 % replicas);
+        }
+        for (std::int64_t sample = begin; sample < begin + samples; ++sample) {
+          const Borders borders =
+              attrs.documents ? document_borders(program.documents->config, 64, sample) : Borders{};
+          out[position(rank)] += attention_flop(
+              op.part, attrs,
+              static_cast<double>(counted_pairs(queries, keys, {true, attrs.attended}, borders)));
+        }
       }
     }
   }
@@ -217,6 +225,25 @@ TEST_CASE("a rank computes what its queries see in the samples that it has") {
       CHECK(folded.period == Approx(alone.period).epsilon(1e-9));
       CHECK(alone.steady);
     }
+  }
+}
+
+TEST_CASE("replicas of unlike numbers compute what is in their samples of a microbatch") {
+  const std::string drawn = "{lengths: {mean: 12}, seed: 3}";
+  for (const std::string fidelity : {"analytic", "fluid"}) {
+    CAPTURE(fidelity);
+    const Prepared prepared = prepare_text(
+        study("tensor: 1", drawn),
+        {"fidelity=" + fidelity, "partition={replicas: [1, 3]}", "training.microbatch=4"});
+    const Program program = compiled_program(prepared);
+    const Trace alone = run(prepared, program, false), folded = run(prepared, program, true);
+    const std::vector<double> counted = counted_flop(program);
+    REQUIRE(alone.ranks.size() == 4);
+    for (const RankTrace& rank : alone.ranks)
+      CHECK(rank.executed_flop == Approx(counted[position(rank.rank)]).epsilon(1e-12));
+    CHECK(folded.period == Approx(alone.period).epsilon(1e-9));
+    // The first of three has two samples of four, the others one each, of lengths of their own.
+    CHECK(folded.ranks.size() == 4);
   }
 }
 

@@ -60,6 +60,12 @@ TEST_CASE("documents are trained beside every other way to divide a training") {
        "training.microbatch=2"},
       {"cluster.ranks=4", "parallel.tensor=2", "parallel.data=2",
        "parallel.tensor_overlap=across-blocks", "training.microbatch=2", "recompute=full"},
+      {"cluster.ranks=4", "partition={replicas: [1, 3]}", "training.microbatch=4"},
+      {"cluster.ranks=8", "partition={replicas: [3, 5]}", "training.microbatch=8",
+       "parallel.zero=3", "recompute=full"},
+      {"cluster.ranks=4", "partition={replicas: [1, 3]}", "training.microbatch=[5, 3]"},
+      {"cluster.ranks=4", "parallel.tensor={tp0: 2, tp1: 2}"},
+      {"cluster.ranks=2", "partition={cuts: [1, 3], on: [0, 1, 0]}"},
       {"recompute=full"}};
   for (const std::string family : {"gpt", "llama"}) {
     const std::string text = parity_study(family, kTraining);
