@@ -19,6 +19,7 @@
 #include "engine/passes/one_stage_graph.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/select_kernels.h"
+#include "engine/passes/tensor_methods.h"
 #include "engine/planner/axis_links.h"
 #include "engine/planner/map_problem.h"
 #include "engine/planner/memory_profile.h"
@@ -75,8 +76,8 @@ class SplitChooser {
   explicit SplitChooser(const Prepared& prepared)
       : prepared_(prepared),
         study_(evaluated_study(prepared.study)),
+        mesh_(study_.parallel.tensor_mesh),
         plan_(map_plan(study_.parallel)),
-        tensor_(set_of(plan_.tensor)),
         kernels_(select_kernels(prepared.model, prepared.software,
                                 study_.training.flash_attention == FlashAttention::kOn)),
         rotor_(leaves_to_rotor(prepared.study)),
@@ -86,8 +87,11 @@ class SplitChooser {
     auto whole = plan_whole(kernels_, plan_);
     if (const auto* reason = std::get_if<Infeasible>(&whole)) throw plan_error(study_, *reason);
     whole_ = std::get<PlannedGraph>(std::move(whole));
-    for (NamedSharding& peer : peer_shardings(kernels_, plan_, study_.model.family))
-      try_sharding(peer.name, std::move(peer.planned));
+    const bool said = is_said(prepared_.study, kTensorMeshKey);
+    for (NamedSharding& peer :
+         peer_shardings(kernels_, prepared_.study.parallel, study_.model.family,
+                        said ? PeerMeshes::kOwn : PeerMeshes::kAll))
+      try_sharding(peer.name, peer.mesh, std::move(peer.planned));
     make_problem();
     try_budgets();
     if (rotor_) {
@@ -102,10 +106,11 @@ class SplitChooser {
     ChosenSplits out;
     out.trials = std::move(trials_);
     out.best = best_;
+    const SplitTrial& best = out.trials[best_];
     out.problem = &*problem_;
-    out.choice = problem_->choice_of(out.trials[best_].planned);
-    out.ops = out.trials[best_].ops;
-    out.lines = splits_text(whole_, plan_, out);
+    if (best.mesh == mesh_) out.choice = problem_->choice_of(best.planned);
+    study_.parallel.tensor_mesh = best.mesh;
+    out.lines = splits_text(whole_, map_plan(study_.parallel), out);
     return out;
   }
 
@@ -123,14 +128,18 @@ class SplitChooser {
   }
 
   /// Compiles a sharding and simulates its step; nullptr: no executor has it.
-  const SplitTrial* try_sharding(const std::string& name, PlannedGraph planned) {
+  const SplitTrial* try_sharding(const std::string& name, const std::vector<int>& mesh,
+                                 PlannedGraph planned) {
     SplitTrial trial;
     trial.name = name;
-    trial.ops = listed_ops(planned, tensor_);
-    const auto same = std::find_if(trials_.begin(), trials_.end(),
-                                   [&](const SplitTrial& other) { return other.ops == trial.ops; });
+    trial.mesh = mesh;
+    trial.ops = listed_ops(planned, set_of(*find_axes(planned.sharding.mesh, "tp")));
+    const auto same = std::find_if(trials_.begin(), trials_.end(), [&](const SplitTrial& other) {
+      return other.mesh == trial.mesh && other.ops == trial.ops;
+    });
     if (same != trials_.end()) return &*same;
     trial.planned = std::move(planned);
+    study_.parallel.tensor_mesh = trial.mesh;
     study_.parallel.tensor_ops = trial.ops;
     PassLog log;
     const auto compiled = compile(prepared_.model, study_, prepared_.software, log);
@@ -177,6 +186,7 @@ class SplitChooser {
 
   void recompute(SplitTrial& trial) {
     Study study = study_;
+    study.parallel.tensor_mesh = trial.mesh;
     study.parallel.tensor_ops = trial.ops;
     study.recompute = prepared_.study.recompute;
     auto found = choose_rotor(prepared_, study, static_cast<Bytes>(budget_));
@@ -189,7 +199,8 @@ class SplitChooser {
   }
 
   const SplitTrial* try_choice(const std::string& name, const Choice& choice) {
-    return problem_->can_run(choice) ? try_sharding(name, problem_->planned(choice)) : nullptr;
+    return problem_->can_run(choice) ? try_sharding(name, mesh_, problem_->planned(choice))
+                                     : nullptr;
   }
 
   void make_problem() {
@@ -215,7 +226,8 @@ class SplitChooser {
     out.gradient_bytes = static_cast<double>(size_in_bytes(study_.training.grad_dtype));
     constexpr double kUpdateTouches = 7;  // of four bytes: gradient; weight and moments, both ways
     out.update = kUpdateTouches * 4 / prepared_.hardware.memory_bandwidth;
-    study_.parallel.tensor_ops = listed_ops(whole_, tensor_);
+    study_.parallel.tensor_mesh = mesh_;
+    study_.parallel.tensor_ops = listed_ops(whole_, set_of(plan_.tensor));
     PassLog log;
     const auto program = program_of(prepared_, study_, log);
     double state = 0, kept = 0;
@@ -321,8 +333,8 @@ class SplitChooser {
 
   const Prepared& prepared_;
   Study study_;
+  std::vector<int> mesh_;  // of the program, and of the plan that it is told
   MapPlan plan_;
-  AxisSet tensor_;
   Graph kernels_;
   bool rotor_;               // recomputation is chosen with the splits
   bool recomputes_ = false;  // of each sharding at once
@@ -357,8 +369,12 @@ void choose_splits(Prepared& prepared) {
   prepared.study.origins[kMapOpsKey] =
       derived_origin("the fastest of " + std::to_string(chosen.trials.size()) + ": " +
                      chosen.trials[chosen.best].name);
-  parallel.tensor_ops = std::move(chosen.ops);
   SplitTrial& best = chosen.trials[chosen.best];
+  if (parallel.tensor_mesh != best.mesh) {
+    parallel.tensor_mesh = best.mesh;
+    prepared.study.origins[kTensorMeshKey] = derived_origin("that of the fastest splits of ops");
+  }
+  parallel.tensor_ops = std::move(best.ops);
   if (best.recompute) {
     const bool sequences = !best.recompute->sequences.empty();
     prepared.study.recompute = *best.recompute;

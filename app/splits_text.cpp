@@ -64,7 +64,7 @@ std::vector<std::string> splits_text(const PlannedGraph& whole, const MapPlan& p
                            trial->name.c_str()));
   }
   lines.emplace_back("ops as they are split, and a microbatch's time in each");
-  for (const GivenSharding& one : chosen.ops) {
+  for (const GivenSharding& one : best->ops) {
     std::string text = "  " + one.modules + "  " + uses_text(one);
     for (const auto& [name, spec] : one.specs) text += ", stored " + spec;
     const auto& ops = whole.graph.ops;

@@ -14,6 +14,7 @@ namespace trainyard {
 /// A sharding that was compiled and simulated.
 struct SplitTrial {
   std::string name;
+  std::vector<int> mesh;  // of the tensor group
   std::vector<GivenSharding> ops;
   PlannedGraph planned;
   Seconds step = 0;
@@ -28,12 +29,12 @@ struct ChosenSplits {
   std::size_t best = 0;
   const MapProblem* problem = nullptr;
   std::optional<Choice> choice;  // of the problem, that the best is; nullopt: it has none such
-  std::vector<GivenSharding> ops;
   std::vector<std::string> lines;
 };
 
-/// The trials, fastest first; then each op that layers repeat once: its split, how its result is
-/// stored, what it takes, and the next best split with all others as they are.
+/// `plan`: on the best one's mesh. The trials, fastest first; then each op that layers repeat once:
+/// its split, how its result is stored, what it takes, and the next best split with all others as
+/// they are.
 std::vector<std::string> splits_text(const PlannedGraph& whole, const MapPlan& plan,
                                      const ChosenSplits& chosen);
 

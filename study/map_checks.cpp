@@ -10,6 +10,7 @@
 #include "engine/cluster/pair_mesh.h"
 #include "engine/passes/plan_map.h"
 #include "engine/passes/plan_mesh.h"
+#include "engine/passes/tensor_methods.h"
 #include "engine/plan/plan_limits.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
@@ -17,8 +18,6 @@
 namespace trainyard {
 
 namespace {
-
-constexpr const char* kMeshKey = "parallel.tensor_method.mesh";
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
@@ -59,7 +58,7 @@ void check_map_mesh(Study& study) {
     std::int64_t ranks = 1;
     for (const int size : parallel.tensor_mesh)
       ranks = std::min<std::int64_t>(ranks * size, kMaxRanks + 1);
-    refuse(ranks != parallel.tensor, kMeshKey,
+    refuse(ranks != parallel.tensor, kTensorMeshKey,
            "the ranks of mesh " + mesh_text(parallel.tensor_mesh) + " are not the " +
                text(parallel.tensor) + " of parallel.tensor");
     parallel.tensor_mesh = without_ones(parallel.tensor_mesh);
@@ -111,7 +110,7 @@ void choose_map_mesh(Study& study) {
                 "]}, or another mesh");
   }
   parallel.tensor_mesh = std::move(shape);
-  study.origins[kMeshKey] =
+  study.origins[kTensorMeshKey] =
       derived_origin(!mesh.reason.empty()          ? "as square as it can be: " + mesh.reason
                      : study.cluster.pairs.empty() ? "levels of the cluster's links"
                                                    : "levels of the pairs that were measured");

@@ -21,7 +21,6 @@ namespace trainyard {
 namespace {
 
 constexpr const char* kMethodKey = "parallel.tensor_method";
-constexpr const char* kMeshKey = "parallel.tensor_method.mesh";
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 std::string mesh_text(const std::vector<int>& mesh) {
@@ -75,7 +74,7 @@ void check_mesh_ranks(Study& study) {
   if (parallel.tensor_mesh.empty()) return;
   const std::int64_t ranks = std::int64_t{parallel.tensor_mesh[0]} * parallel.tensor_mesh[1];
   if (ranks == parallel.tensor) return;
-  fail_at(study, kMeshKey,
+  fail_at(study, kTensorMeshKey,
           "mesh " + mesh_text(parallel.tensor_mesh) + " has " + text(ranks) +
               " ranks, and parallel.tensor says " + text(parallel.tensor));
 }
@@ -172,7 +171,7 @@ void check_divided(const Study& study) {
   const auto wrong = undivided_by(mesh[0], mesh[1], study);
   if (!wrong) return;
   fail_at(
-      study, kMeshKey,
+      study, kTensorMeshKey,
       with_remedy("the " + text(mesh[wrong->axis]) + " ranks of the " +
                       (wrong->axis == 0 ? "first" : "second") + " axis of mesh " + mesh_text(mesh) +
                       " do not divide model." + wrong->key + " " + text(wrong->number),
@@ -252,7 +251,7 @@ void choose_tensor_mesh(Study& study) {
   const std::size_t left_out = std::erase_if(meshes, is_left_out);
   const AtpMesh& best = best_of(meshes);
   parallel.tensor_mesh = {best.d1, best.d2};
-  study.origins[kMeshKey] = derived_origin(
+  study.origins[kTensorMeshKey] = derived_origin(
       "least all-reduce time of " + text(std::ssize(meshes)) + " meshes" +
       (left_out > 0 ? " that divide the model" : "") + ", by " +
       (parallel.measured_meshes.empty() ? "the cluster's links" : "measured bandwidths"));

@@ -16,10 +16,11 @@ namespace {
 /// it is gathered once, whatever number of them read it.
 class EntryViews {
  public:
-  EntryViews(Graph graph, const SmpModules& modules, bool every)
+  EntryViews(Graph graph, const SmpModules& modules, const SmpPlan& plan)
       : in_(std::move(graph.ops)),
         modules_(modules),
-        every_(every) {
+        any_(plan.enters_once),
+        every_(plan.config.optimize == SmpConfig::Optimize::kMemory) {
     graph.ops = {};
     out_ = std::move(graph);
     made_by_.assign(out_.tensors.size(), -1);
@@ -34,7 +35,7 @@ class EntryViews {
     for (const OpId id : in_.keys()) {
       Op& op = in_[id];
       const int module = modules_.of_op[id];
-      if (is_transformer(module)) {
+      if (any_ && is_transformer(module)) {
         for (TensorId& input : op.inputs) input = entered(input, module, op);
       }
       emit(std::move(op), module);
@@ -88,6 +89,7 @@ class EntryViews {
 
   Indexed<OpId, Op> in_;
   const SmpModules& modules_;
+  bool any_;
   bool every_;  // of features, those with one reader, too
   Graph out_;
   Indexed<TensorId, int> made_by_;  // index into modules; -1: outside
@@ -261,7 +263,7 @@ std::variant<PlannedGraph, Infeasible> plan_smp(Graph graph, const SmpPlan& plan
         "not (problem tensor-plan)",
         "parallel.tensor_modules"};
   }
-  EntryViews views(std::move(graph), modules, plan.config.optimize == SmpConfig::Optimize::kMemory);
+  EntryViews views(std::move(graph), modules, plan);
   views.run();
   const SmpRules rules(views, views.graph(), modules, plan);
   Sharding sharding;

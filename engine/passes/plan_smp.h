@@ -30,6 +30,9 @@ struct SmpPlan {
   Axes tensor;      // not none
   SmpConfig config;
   std::vector<std::string> modules;  // patterns of those that may be distributed; empty: all
+  /// What several ops of a transformer read from outside is gathered for all of them by a view,
+  /// which the graph gets; false: it has the ops that it had, and each moves what it reads.
+  bool enters_once = true;
   friend bool operator==(const SmpPlan&, const SmpPlan&) = default;
 };
 

@@ -46,6 +46,8 @@ struct TensorMethod {
 
 std::span<const TensorMethod> tensor_methods();
 
+inline constexpr const char* kTensorMeshKey = "parallel.tensor_method.mesh";
+
 /// That of a name that a study can have.
 const TensorMethod& tensor_method(std::string_view name);
 

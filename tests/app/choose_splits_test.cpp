@@ -61,7 +61,7 @@ std::string fault(const Sets& sets) {
 
 }  // namespace
 
-TEST_CASE("map is no slower than Megatron, ATP or a batch that is split over all ranks") {
+TEST_CASE("map is no slower than Megatron, ATP on any mesh, or smp") {
   for (const std::string& model :
        {std::string("{family: gpt, layers: 4, hidden: 1024, heads: 16, vocab: 8192, seq_len: 512}"),
         std::string("{family: bert, layers: 4, hidden: 512, heads: 8, vocab: 8192, seq_len: 128}"),
@@ -78,9 +78,43 @@ TEST_CASE("map is no slower than Megatron, ATP or a batch that is split over all
       };
       CHECK(map <= under(kMegatron) * (1 + 1e-9));
       CHECK(map <= under("parallel={tensor: 8, sequence_parallel: true}") * (1 + 1e-9));
-      CHECK(map <= under("parallel.tensor_method={name: atp, mesh: [2, 4]}") * (1 + 1e-9));
+      for (const std::string mesh : {"[1, 8]", "[2, 4]", "[4, 2]"}) {
+        CAPTURE(mesh);
+        CHECK(map <= under("parallel.tensor_method={name: atp, mesh: " + mesh + "}") * (1 + 1e-9));
+      }
+      // Of each rank's own samples, so that a group has the same eight.
+      for (const std::string mode : {"memory", "speed"}) {
+        CAPTURE(mode);
+        Sets with = sets;
+        with.push_back("parallel.tensor_method={name: smp, optimize: " + mode + "}");
+        with.emplace_back("training.microbatch=1");
+        CHECK(map <= step(prepare_text(kGpt, with)) * (1 + 1e-9));
+      }
+      CHECK(map <= under("parallel.tensor_method={name: smp, prescaled_batch: true}") * (1 + 1e-9));
     }
   }
+}
+
+TEST_CASE("the mesh of another method's sharding is the plan's where that is faster") {
+  // ATP's IC1 in small: nothing is near anything, and of four samples eight ranks have none each.
+  const Sets sets = {
+      "model={family: gpt, layers: 2, hidden: 2048, heads: 16, vocab: 8192, seq_len: 1024}",
+      "cluster={preset: pcie-8x-a100-no-p2p, device: a100-sxm-80g}", "training.global_batch=4",
+      "training.microbatch=4"};
+  const Prepared free = prepare_text(kGpt, sets);
+  CHECK(free.study.parallel.tensor_mesh == std::vector<int>{4, 2});
+  const auto with = [&](const std::string& one) {
+    Sets more = sets;
+    more.push_back(one);
+    return prepare_text(kGpt, more);
+  };
+  // One that the study says stays, whatever it costs.
+  const Prepared said = with("parallel.tensor_method={name: map, mesh: [2, 4]}");
+  CHECK(said.study.parallel.tensor_mesh == std::vector<int>{2, 4});
+  CHECK(step(free) < step(said));
+  CHECK(step(free) <= step(with("parallel.tensor_method={name: atp, mesh: [4, 2]}")) * (1 + 1e-9));
+  const Prepared again = prepare_text(resolved_study_text(free.study));
+  CHECK(program_digest(compiled_program(again)) == program_digest(compiled_program(free)));
 }
 
 TEST_CASE("the resolved study has the plan, with its mesh, and the same digest") {

@@ -1,5 +1,5 @@
-// A list of how ops use axes, carried out: Megatron's and ATP's own shardings as lists give their
-// graphs, whatever axes the batch has.
+// A list of how ops use axes, carried out: Megatron's, ATP's and smp's own shardings as lists give
+// their graphs, whatever axes the batch has.
 #include "engine/passes/plan_map.h"
 
 #include <catch2/catch.hpp>
@@ -9,6 +9,7 @@
 #include "engine/passes/apply_sharding.h"
 #include "engine/passes/plan_atp.h"
 #include "engine/passes/plan_megatron.h"
+#include "engine/passes/plan_smp.h"
 #include "engine/passes/select_kernels.h"
 #include "engine/sharding/spec_text.h"
 #include "tests/support/studies.h"
@@ -98,6 +99,34 @@ TEST_CASE("ATP's sharding as a list gives ATP's graph, its norms by moments amon
   MapPlan plan = trial.plan;
   plan.ops = listed_ops(theirs, set_of(plan.tensor));
   CHECK(rank_text(planned(plan_map(trial.kernels, plan))) == rank_text(theirs));
+}
+
+TEST_CASE("smp's sharding as a list gives smp's graph") {
+  const Trial trial = trial_of();
+  SmpPlan smp{trial.plan.mesh, trial.plan.data, trial.plan.tensor, {}, {}};
+  smp.enters_once = false;
+  MapPlan plan = trial.plan;
+  const auto listed = [&](const PlannedGraph& theirs) {
+    plan.ops = listed_ops(theirs, set_of(plan.tensor));
+    return planned(plan_map(trial.kernels, plan));
+  };
+  for (const auto mode : {SmpConfig::Optimize::kMemory, SmpConfig::Optimize::kSpeed}) {
+    smp.config = {mode, true};
+    const PlannedGraph theirs = planned(plan_smp(trial.kernels, smp));
+    CHECK(rank_text(listed(theirs)) == rank_text(theirs));
+  }
+  // Samples of each rank's own: a GPT is one module, of the group's samples, whose ids are there.
+  smp.config = {SmpConfig::Optimize::kMemory, false};
+  const PlannedGraph theirs = planned(plan_smp(trial.kernels, smp));
+  CHECK(stored(theirs, "tokens") == "[dp tp0 tp1, R]");
+  const PlannedGraph made = listed(theirs);
+  CHECK(stored(made, "tokens") == "[dp, R]");
+  CHECK_THAT(rank_text(theirs), Catch::Contains("all_gather tokens"));
+  CHECK_THAT(rank_text(made), !Catch::Contains("all_gather tokens"));
+  for (const TensorId id : theirs.graph.tensors.keys()) {
+    const Tensor& t = theirs.graph.tensors[id];
+    if (t.role == TensorRole::kActivation) CHECK(stored(made, t.name) == stored(theirs, t.name));
+  }
 }
 
 TEST_CASE("the batch over one axis, Megatron over the other") {
