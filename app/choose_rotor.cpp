@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <optional>
 #include <utility>
 
 #include "app/analytic_step.h"
-#include "app/rotor_rivals.h"
 #include "app/rotor_text.h"
 #include "engine/base/readable.h"
 #include "engine/passes/chain_groups.h"
 #include "engine/passes/recompute_regions.h"
-#include "engine/planner/stage_chain.h"
 #include "engine/recompute/rotor.h"
 #include "engine/recompute/rotor_in_flight.h"
 #include "engine/recompute/sized_chain.h"
@@ -44,54 +41,26 @@ std::vector<ChainOp> keeping_all(int groups) {
   return out;
 }
 
-/// The name of a value without the size of the microbatches that it is of.
-std::string tensor_name(const std::string& name) {
-  const std::size_t at = name.rfind('@');
-  const bool sized = at != std::string::npos && name.size() > 3 && name.ends_with("seq");
-  return sized ? name.substr(0, at) : name;
-}
-
-/// [stage] when ops of one forward have ended, from its begin on.
-Numbered<EndTimes> forward_ends(const Program& program, const Trace& trace, int stages) {
-  Numbered<EndTimes> out(stages);
-  Numbered<std::optional<std::pair<Microbatch, Seconds>>> call(stages);
-  for (const RankTrace& rank : trace.ranks) {
-    for (const TraceRow& row : rank.rows) {
-      const Segment& segment = program.segments[row.segment];
-      if (segment.phase != Phase::kForward || segment.stage < 0) continue;
-      auto& first = call[segment.stage];
-      if (!first) first.emplace(row.mb, row.start);
-      if (first->first != row.mb) continue;
-      const ProgramOp& op = segment.ops[row.op];
-      for (const Operand& write : op.writes)
-        out[segment.stage][tensor_name(program.values[write.value].name)] = row.end - first->second;
-    }
-  }
-  return out;
-}
-
-/// What groups keep that are kept.
-enum class Keeps : std::uint8_t { kAll, kAllButCores };
-
 class RotorChooser {
  public:
-  /// `whole`: [stage] that keep all whatever the others do, for their ranks have room for it.
-  RotorChooser(const Prepared& prepared, Study study, Bytes budget, Keeps keeps,
-               std::vector<bool> whole)
+  /// `base`: of what `keeps` says. `whole`: [stage] that keep all whatever the others do, for their
+  /// ranks have room for it.
+  RotorChooser(const Prepared& prepared, const Study& study, RotorBase& base, Bytes budget,
+               Keeps keeps, std::vector<bool> whole)
       : prepared_(prepared),
-        study_(std::move(study)),
+        study_(study),
+        base_(base),
         budget_(budget),
         keeps_(keeps),
         keep_all_(std::move(whole)) {}
 
-  std::variant<RotorChoice, Infeasible> run() {
+  RotorChoice run() {
     study_.recompute.sequences.clear();
-    if (auto reason = compile_whole()) return *reason;
-    for (const auto& groups : groups_.of_stage)
+    for (const auto& groups : base_.groups.of_stage)
       chosen_.push_back(keeping_all(static_cast<int>(groups.size())));
     keep_all_.resize(chosen_.size(), keeps_ == Keeps::kAll);
     bool fits = true;
-    for (const MemoryPeak& peak : whole_) fits = fits && peak.total <= budget_;
+    for (const MemoryPeak& peak : base_.whole) fits = fits && peak.total <= budget_;
     if (!fits) {
       make_ranks();
       search();
@@ -99,19 +68,19 @@ class RotorChooser {
     const Program program = program_with(chosen_);
     const auto peaks = peaks_of(prepared_, study_, program);
     RotorChoice out;
-    for (const MemoryPeak& peak : whole_) out.whole = std::max(out.whole, peak.total);
-    out.has_cores = !attention_cores(training_).empty();
+    for (const MemoryPeak& peak : base_.whole) out.whole = std::max(out.whole, peak.total);
+    out.has_cores = !attention_cores(base_.training).empty();
     for (const MemoryPeak& peak : peaks) out.peak = std::max(out.peak, peak.total);
     out.fits = out.peak <= budget_;
     out.recompute = study_.recompute;
     if (out.fits) out.step = simulated_step(prepared_, study_, program);
     for (std::size_t stage = 0; stage < chosen_.size(); ++stage) {
       chosen_[stage] = as_kept(std::move(chosen_[stage]), stage);
-      const auto rank = log_.schedule.rank_of(static_cast<int>(stage));
-      out.has_room.push_back(whole_[rank].total <= budget_);
+      const auto rank = base_.log.schedule.rank_of(static_cast<int>(stage));
+      out.has_room.push_back(base_.whole[rank].total <= budget_);
     }
-    out.lines =
-        rotor_text({training_, groups_, chains_, chosen_, log_.schedule, whole_, peaks, budget_});
+    out.lines = rotor_text({base_.training, base_.groups, base_.chains, chosen_, base_.log.schedule,
+                            base_.whole, peaks, budget_});
     return out;
   }
 
@@ -119,63 +88,47 @@ class RotorChooser {
   /// The stages of one pipeline rank.
   struct Rank {
     std::vector<std::int32_t> stages;
-    std::unique_ptr<RotorInFlight> rotor;
+    std::optional<RotorInFlight> rotor;
     double room = 0, low = 0, high = 0;  // bytes that rotor may take
     double least = 0;                    // for which it has sequences; 0: not known
     bool fits = false;                   // sequences at `low` do
     bool done = false;
   };
 
-  std::optional<Infeasible> compile_whole() {
-    Study none = study_;
-    none.recompute = {};
-    if (keeps_ == Keeps::kAllButCores) none.recompute.method = RecomputeConfig::Method::kSelective;
-    CompileOptions options;
-    bool seen = false;
-    options.behind_pass = [&](const std::string& pass, PassResult result) {
-      if (pass != "recompute" || std::exchange(seen, true)) return;
-      training_ = *std::get<TrainingGraph*>(result);
-    };
-    const auto compiled = compile(prepared_.model, none, prepared_.software, log_, options);
-    if (const auto* reason = std::get_if<Infeasible>(&compiled)) return *reason;
-    const auto& program = std::get<Program>(compiled);
-    groups_ = chain_groups(training_);
-    whole_ = peaks_of(prepared_, none, program);
-    const Trace trace = step_of(prepared_, none, program, true);
-    const auto ends = forward_ends(program, trace, training_.num_stages);
-    const double factor =
-        fixed_memory(prepared_.software, study_.training.precision).activation_factor;
-    for (std::int32_t stage = 0; stage < training_.num_stages; ++stage)
-      chains_.push_back(stage_chain(training_, groups_, stage, ends[stage], factor));
-    return std::nullopt;
-  }
-
   void make_ranks() {
-    const Numbered<int> microbatches = stages_in_flight(log_.schedule);
-    for (std::size_t r = 0; r < whole_.size(); ++r) {
-      Rank rank;
-      const MemoryPeak& peak = whole_[r];
-      std::vector<ChainInFlight> chains;
-      int groups = 1;
-      for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) {
-        if (log_.schedule.rank_of(stage) != static_cast<int>(r)) continue;
+    const Numbered<int> microbatches = stages_in_flight(base_.log.schedule);
+    std::vector<std::vector<ChainInFlight>> chains(base_.whole.size());
+    double all = 1, needed = 1;  // by the rank that takes most, of those that have to do with less
+    int groups = 1;
+    for (std::size_t r = 0; r < base_.whole.size(); ++r) {
+      Rank& rank = ranks_.emplace_back();
+      const MemoryPeak& peak = base_.whole[r];
+      for (std::int32_t stage = 0; stage < base_.training.num_stages; ++stage) {
+        if (base_.log.schedule.rank_of(stage) != static_cast<int>(r)) continue;
         rank.stages.push_back(stage);
-        chains.push_back({chains_[stage], microbatches[stage]});
-        groups = std::max(groups, chains_[stage].num_groups());
+        chains[r].push_back({base_.chains[stage], microbatches[stage]});
+        groups = std::max(groups, base_.chains[stage].num_groups());
         rank.done = peak.total <= budget_ || (keep_all_[stage] && keeps_ == Keeps::kAllButCores);
       }
       const auto held = static_cast<double>(peak.total - peak.activations);
-      const double there = static_cast<double>(budget_) - held;
-      rank.room = std::max(there, 1.0);
-      rank.high = std::max(rank.room, 2 * least_of(chains)) * kMoreRoom;
-      const double per_slot = rotor_steps(groups, 1);
-      const auto slots =
-          std::clamp(static_cast<std::int64_t>(kMostSteps / per_slot), kLeastSlots, kMostSlots);
-      if (!rank.done) {
-        grow_until_possible(rank, chains, slots);
-      }
-      ranks_.push_back(std::move(rank));
+      rank.room = std::max(static_cast<double>(budget_) - held, 1.0);
+      const double least = 2 * least_of(chains[r]);
+      all = std::max({all, static_cast<double>(peak.activations) * kMoreRoom, least * kMoreRoom});
+      if (!rank.done) needed = std::max({needed, rank.room * kMoreRoom, least * kMoreRoom});
     }
+    const auto slots = std::clamp(static_cast<std::int64_t>(kMostSteps / rotor_steps(groups, 1)),
+                                  kLeastSlots, kMostSlots);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      ranks_[r].high = table_size(all, needed);
+      if (!ranks_[r].done) grow_until_possible(ranks_[r], chains[r], slots);
+    }
+  }
+
+  /// The memory of tables: what all takes, halved while that is enough, so that neither ranks nor
+  /// budgets have tables of their own.
+  static double table_size(double all, double needed) {
+    while (all / 2 >= needed) all /= 2;
+    return all;
   }
 
   /// What one microbatch takes at least, and the inputs of the others.
@@ -186,12 +139,12 @@ class RotorChooser {
     return sum;
   }
 
-  static void grow_until_possible(Rank& rank, const std::vector<ChainInFlight>& chains,
-                                  std::int64_t slots) {
-    rank.rotor = std::make_unique<RotorInFlight>(chains, rank.high, slots);
+  void grow_until_possible(Rank& rank, const std::vector<ChainInFlight>& chains,
+                           std::int64_t slots) {
+    rank.rotor.emplace(chains, rank.high, slots, base_.tables);
     while (!rank.rotor->solve(rank.high)) {
       rank.high *= 2;
-      rank.rotor = std::make_unique<RotorInFlight>(chains, rank.high, slots);
+      rank.rotor.emplace(chains, rank.high, slots, base_.tables);
     }
   }
 
@@ -276,14 +229,10 @@ class RotorChooser {
 
   const Prepared& prepared_;
   Study study_;
+  RotorBase& base_;
   Bytes budget_;
   Keeps keeps_;
   std::vector<bool> keep_all_;
-  PassLog log_;
-  TrainingGraph training_;  // without recomputation
-  ChainGroups groups_;
-  std::vector<SizedChain> chains_;  // [stage]
-  std::vector<MemoryPeak> whole_;   // without recomputation
   std::vector<Rank> ranks_;
   Sequences chosen_;  // [stage]
 };
@@ -310,21 +259,34 @@ bool RotorChoice::recomputes() const {
          });
 }
 
-std::variant<RotorChoice, Infeasible> choose_rotor(const Prepared& prepared, Study study,
-                                                   Bytes budget) {
-  auto all = RotorChooser(prepared, study, budget, Keeps::kAll, {}).run();
-  if (std::holds_alternative<Infeasible>(all)) return all;
-  auto best = std::get<RotorChoice>(std::move(all));
+RotorPlans::RotorPlans(const Prepared& prepared, const Study& study)
+    : prepared_(prepared),
+      study_(study) {}
+
+std::optional<Infeasible> RotorPlans::prepare() {
+  auto base = make_rotor_base(prepared_, study_, Keeps::kAll);
+  if (auto* reason = std::get_if<Infeasible>(&base)) return std::move(*reason);
+  all_.emplace(std::get<RotorBase>(std::move(base)));
+  return std::nullopt;
+}
+
+RotorChoice RotorPlans::within(Bytes budget) {
+  auto best = RotorChooser(prepared_, study_, *all_, budget, Keeps::kAll, {}).run();
   if (best.fits && !best.recomputes()) return best;
-  const bool cores = best.has_cores;
-  if (cores) {
-    auto other = RotorChooser(prepared, study, budget, Keeps::kAllButCores, best.has_room).run();
-    auto* const but_cores = std::get_if<RotorChoice>(&other);
-    check(but_cores != nullptr, "cores of attention do not decide whether there is a Program");
-    if (is_better(but_cores->fits, but_cores->step, but_cores->peak, best))
-      best = std::move(*but_cores);
+  if (best.has_cores) {
+    if (!but_cores_) {
+      auto base = make_rotor_base(prepared_, study_, Keeps::kAllButCores);
+      check(std::holds_alternative<RotorBase>(base),
+            "cores of attention do not decide whether there is a Program");
+      but_cores_.emplace(std::get<RotorBase>(std::move(base)));
+    }
+    auto other =
+        RotorChooser(prepared_, study_, *but_cores_, budget, Keeps::kAllButCores, best.has_room)
+            .run();
+    if (is_better(other.fits, other.step, other.peak, best)) best = std::move(other);
   }
-  for (RotorRival& rival : rotor_rivals(prepared, study, budget, cores)) {
+  if (!rivals_) rivals_.emplace(prepared_, study_, best.has_cores);
+  for (RotorRival& rival : rivals_->within(budget)) {
     const bool fits = rival.peak <= budget;
     if (!is_better(fits, rival.step, rival.peak, best)) continue;
     best.lines = {"recompute rotor: " + rival.name + ", takes least within " + bytes_text(budget) +
@@ -337,20 +299,18 @@ std::variant<RotorChoice, Infeasible> choose_rotor(const Prepared& prepared, Stu
   return best;
 }
 
-std::variant<RotorChoice, Infeasible> choose_rotor_of_budgets(const Prepared& prepared,
-                                                              const Study& study, Bytes budget) {
-  auto found = choose_rotor(prepared, study, budget);
-  auto* best = std::get_if<RotorChoice>(&found);
-  if (best == nullptr || !best->fits || !best->recomputes()) return found;
-  const Bytes whole = best->whole;
+RotorChoice RotorPlans::within_or_less(Bytes budget) {
+  RotorChoice best = within(budget);
+  if (!best.fits || !best.recomputes()) return best;
+  const Bytes whole = best.whole;
   for (int parts = kParts - 1; parts > 0; --parts) {
     const Bytes less = whole * parts / kParts;
     if (less >= budget) continue;
-    auto other = std::get<RotorChoice>(choose_rotor(prepared, study, less));
+    RotorChoice other = within(less);
     if (!other.fits) break;
-    if (other.step < best->step) *best = std::move(other);
+    if (other.step < best.step) best = std::move(other);
   }
-  return found;
+  return best;
 }
 
 void choose_sequences(Prepared& prepared) {
@@ -359,9 +319,9 @@ void choose_sequences(Prepared& prepared) {
   if (!leaves_to_rotor(study)) return;
   const bool said = recompute.memory_budget > 0;
   const Bytes budget = said ? recompute.memory_budget : capacity_of(prepared);
-  auto found = choose_rotor_of_budgets(prepared, study, budget);
-  if (const auto* reason = std::get_if<Infeasible>(&found)) throw plan_error(study, *reason);
-  auto& choice = std::get<RotorChoice>(found);
+  RotorPlans plans(prepared, study);
+  if (const auto reason = plans.prepare()) throw plan_error(study, *reason);
+  RotorChoice choice = plans.within_or_less(budget);
   if (!choice.fits) {
     throw plan_error(study,
                      {"no recomputation fits " + bytes_text(budget) + " a device" +

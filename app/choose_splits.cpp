@@ -189,13 +189,13 @@ class SplitChooser {
     study.parallel.tensor_mesh = trial.mesh;
     study.parallel.tensor_ops = trial.ops;
     study.recompute = prepared_.study.recompute;
-    auto found = choose_rotor(prepared_, study, static_cast<Bytes>(budget_));
-    auto* choice = std::get_if<RotorChoice>(&found);
-    if (choice == nullptr) return;
-    trial.recompute = std::move(choice->recompute);
-    trial.lines = std::move(choice->lines);
-    trial.peak = choice->peak;
-    if (choice->fits) trial.step = choice->step;
+    RotorPlans plans(prepared_, study);
+    if (plans.prepare()) return;
+    RotorChoice choice = plans.within(static_cast<Bytes>(budget_));
+    trial.recompute = std::move(choice.recompute);
+    trial.lines = std::move(choice.lines);
+    trial.peak = choice.peak;
+    if (choice.fits) trial.step = choice.step;
   }
 
   const SplitTrial* try_choice(const std::string& name, const Choice& choice) {

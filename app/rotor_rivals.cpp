@@ -14,6 +14,8 @@ namespace {
 
 using Method = RecomputeConfig::Method;
 
+constexpr int kMostEvery = 4;
+
 /// Its share is chosen by the memory of an order that is there already.
 bool has_shares(const Study& study) {
   return study.parallel.pipeline > 1 &&
@@ -22,30 +24,74 @@ bool has_shares(const Study& study) {
 
 }  // namespace
 
-std::vector<RotorRival> rotor_rivals(const Prepared& prepared, const Study& study, Bytes budget,
-                                     bool cores) {
-  std::vector<RotorRival> out;
-  const auto add = [&](Method method, const std::string& name, int every = 1) {
-    Study other = study;
+RotorRivals::RotorRivals(const Prepared& prepared, const Study& study, bool cores)
+    : prepared_(prepared),
+      study_(study),
+      cores_(cores) {}
+
+std::vector<RotorRival> RotorRivals::within(Bytes budget) {
+  for (RotorRival& rival : alike_) {
+    if (rival.peak > budget || rival.step > 0) continue;
+    const auto program = program_with(rival.recompute);
+    check(program.has_value(), "it had a Program");
+    simulate(rival, *program);
+  }
+  add_alike(budget);
+  std::vector<RotorRival> out = alike_;
+  if (has_shares(study_)) {
+    Study other = study_;
     other.recompute = {};
-    other.recompute.method = method;
-    other.recompute.every = every;
-    if (method == Method::kStageAware) choose_share(prepared, other, budget);
-    PassLog log;
-    const auto program = program_of(prepared, other, log);
-    if (!program) return;
-    RotorRival rival{other.recompute, name};
-    for (const MemoryPeak& peak : peaks_of(prepared, other, *program))
-      rival.peak = std::max(rival.peak, peak.total);
-    if (rival.peak <= budget) rival.step = simulated_step(prepared, other, *program);
-    out.push_back(std::move(rival));
-  };
-  if (cores) add(Method::kSelective, "selective, the cores of attention");
-  add(Method::kFull, "full, every layer from its input");
-  for (const int every : {2, 3, 4})
-    add(Method::kFull, "full, one of " + std::to_string(every) + " layers from its input", every);
-  if (has_shares(study)) add(Method::kStageAware, "stage-aware, fewer layers on later stages");
+    other.recompute.method = Method::kStageAware;
+    choose_share(prepared_, other, budget);
+    add(out, other.recompute, "stage-aware, fewer layers on later stages", budget);
+  }
   return out;
+}
+
+/// One of more layers keeps more: where one of 2 is too much, one of 3 is.
+void RotorRivals::add_alike(Bytes budget) {
+  RecomputeConfig recompute;
+  if (every_ == 0 && cores_) {
+    recompute.method = Method::kSelective;
+    add(alike_, recompute, "selective, the cores of attention", budget);
+  }
+  recompute.method = Method::kFull;
+  bool fits = true;
+  if (every_ == 0) {
+    fits = add(alike_, recompute, "full, every layer from its input", budget);
+    every_ = 1;
+  } else if (!alike_.empty()) {
+    fits = alike_.back().peak <= budget;
+  }
+  while (fits && every_ < kMostEvery) {
+    recompute.every = ++every_;
+    const std::string name =
+        "full, one of " + std::to_string(recompute.every) + " layers from its input";
+    fits = add(alike_, recompute, name, budget);
+  }
+}
+
+std::optional<Program> RotorRivals::program_with(const RecomputeConfig& recompute) const {
+  Study other = study_;
+  other.recompute = recompute;
+  PassLog log;
+  return program_of(prepared_, other, log);
+}
+
+bool RotorRivals::add(std::vector<RotorRival>& to, const RecomputeConfig& recompute,
+                      const std::string& name, Bytes budget) const {
+  const auto program = program_with(recompute);
+  if (!program) return false;
+  RotorRival& rival = to.emplace_back(RotorRival{recompute, name});
+  for (const MemoryPeak& peak : peaks_of(prepared_, study_, *program))
+    rival.peak = std::max(rival.peak, peak.total);
+  if (rival.peak > budget) return false;
+  simulate(rival, *program);
+  return true;
+}
+
+void RotorRivals::simulate(RotorRival& rival, const Program& program) const {
+  rival.step = simulated_step(prepared_, study_, program);
 }
 
 }  // namespace trainyard

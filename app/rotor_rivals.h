@@ -1,11 +1,13 @@
 // What studies can say of recomputation in a word, which rotor's choice is held against.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/prepare.h"
 #include "engine/base/units.h"
+#include "engine/program/program.h"
 
 namespace trainyard {
 
@@ -17,8 +19,28 @@ struct RotorRival {
 };
 
 /// Methods selective (where attention has `cores` that it keeps), full (every layer, or one of 2 to
-/// 4), and stage-aware with what the budget has room for; those of which `study` has a Program.
-std::vector<RotorRival> rotor_rivals(const Prepared& prepared, const Study& study, Bytes budget,
-                                     bool cores);
+/// 4, as far as they fit), and stage-aware with what the budget has room for; those of which
+/// `study` has a Program.
+class RotorRivals {
+ public:
+  /// Both outlive it.
+  RotorRivals(const Prepared& prepared, const Study& study, bool cores);
+
+  std::vector<RotorRival> within(Bytes budget);
+
+ private:
+  void add_alike(Bytes budget);
+  std::optional<Program> program_with(const RecomputeConfig& recompute) const;
+  /// Whether it fits.
+  bool add(std::vector<RotorRival>& to, const RecomputeConfig& recompute, const std::string& name,
+           Bytes budget) const;
+  void simulate(RotorRival& rival, const Program& program) const;
+
+  const Prepared& prepared_;
+  const Study& study_;
+  bool cores_;
+  int every_ = 0;                  // of full recomputation, up to which they are there
+  std::vector<RotorRival> alike_;  // whatever the budget; step 0: none was large enough yet
+};
 
 }  // namespace trainyard

@@ -14,17 +14,41 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kShares = 64;  // of what could be kept, that are tried
 
+/// Times that differ by less are of the same kernels, begun at another time.
+constexpr double kRounded = 1e-9;
+
+bool are_alike(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](double one, double other) {
+    return std::abs(one - other) <= kRounded * std::max(one, other);
+  });
+}
+
+bool are_alike(const SizedChain& a, const SizedChain& b) {
+  return a.input == b.input && a.saved == b.saved && a.forward_extra == b.forward_extra &&
+         a.backward_extra == b.backward_extra && are_alike(a.forward, b.forward) &&
+         are_alike(a.backward, b.backward);
+}
+
 }  // namespace
 
-RotorInFlight::Stage::Stage(RecomputeChain slots, int count, std::int64_t beside)
+ChainTable::ChainTable(RecomputeChain slots, std::int64_t beside)
     : chain(std::move(slots)),
-      microbatches(count),
       least(chain),
       table(chain, least, beside) {}
 
+std::shared_ptr<const ChainTable> RotorTables::of(const SizedChain& chain, double slot,
+                                                  std::int64_t slots) {
+  for (const Known& one : known_) {
+    if (one.slot == slot && one.slots == slots && are_alike(one.chain, chain)) return one.table;
+  }
+  auto table = std::make_shared<const ChainTable>(in_slots(chain, slot, Rounding::kUp), slots);
+  known_.push_back({chain, slot, slots, table});
+  return table;
+}
+
 std::int64_t RotorInFlight::Stage::all() const {
-  std::int64_t sum = chain.input[0];
-  for (const std::int64_t saved : chain.saved) sum += saved;
+  std::int64_t sum = chain().input[0];
+  for (const std::int64_t saved : chain().saved) sum += saved;
   return sum;
 }
 
@@ -34,10 +58,10 @@ struct RotorInFlight::First {
       : stage(of),
         share(may_keep),
         room(may_take),
-        groups(of.chain.num_groups()),
+        groups(of.chain().num_groups()),
         times((groups + 1) * (share + 1), kNever) {
     for (std::int64_t used = 0; used <= std::min(share, room); ++used) {
-      if (stage.chain.backward_extra[groups] <= room - used) at(groups, used) = 0;
+      if (stage.chain().backward_extra[groups] <= room - used) at(groups, used) = 0;
     }
     for (int s = groups - 1; s >= 0; --s) fill(s);
   }
@@ -46,7 +70,7 @@ struct RotorInFlight::First {
   double at(int s, std::int64_t used) const { return times[s * (share + 1) + used]; }
 
   double kept(int s, std::int64_t used) const {
-    const RecomputeChain& chain = stage.chain;
+    const RecomputeChain& chain = stage.chain();
     const std::int64_t beside = room - used - chain.saved[s];
     const std::int64_t after = used + chain.saved[s];
     if (after > share || beside < chain.forward_extra[s] ||
@@ -56,14 +80,14 @@ struct RotorInFlight::First {
   }
 
   double dropped(int s, int j, std::int64_t used) const {
-    const std::int64_t after = used + stage.chain.input[j];
+    const std::int64_t after = used + stage.chain().input[j];
     if (after > share) return kNever;
-    return stage.table.forwards(s, j) + at(j, after) + stage.table.time(s, j - 1, room - used);
+    return stage.table().forwards(s, j) + at(j, after) + stage.table().time(s, j - 1, room - used);
   }
 
   /// What a forward that keeps nothing takes, beside what is kept.
   std::int64_t passing(int s, int k) const {
-    const RecomputeChain& chain = stage.chain;
+    const RecomputeChain& chain = stage.chain();
     return (k > s ? chain.input[k] : 0) + chain.input[k + 1] + chain.forward_extra[k];
   }
 
@@ -71,19 +95,20 @@ struct RotorInFlight::First {
   /// reach, memory innermost, which compilers make vectors of.
   void fill(int s) {
     const std::int64_t last = std::min(share, room);
+    const RotorTable& table = stage.table();
     double* const out = &at(s, 0);
     for (std::int64_t used = 0; used <= last; ++used) out[used] = kept(s, used);
     std::int64_t most = 0;  // that a forward in front of j takes
     for (int j = s + 1; j <= groups; ++j) {
       most = std::max(most, passing(s, j - 1));
-      const std::int64_t input = stage.chain.input[j];
+      const std::int64_t input = stage.chain().input[j];
       const std::int64_t end = std::min({last, room - most, share - input});
       if (end < 0) continue;
-      const double forwards = stage.table.forwards(s, j);
+      const double forwards = table.forwards(s, j);
       const double* const behind = &times[j * (share + 1) + input];
       for (std::int64_t used = 0; used <= end; ++used)
         out[used] =
-            std::min(out[used], forwards + behind[used] + stage.table.time(s, j - 1, room - used));
+            std::min(out[used], forwards + behind[used] + table.time(s, j - 1, room - used));
     }
   }
 
@@ -91,13 +116,13 @@ struct RotorInFlight::First {
     using Kind = ChainOp::Kind;
     std::vector<ChainOp> out;
     std::vector<std::vector<ChainOp>> behind;  // backwards, the last first
-    std::int64_t used = stage.chain.input[0];
+    std::int64_t used = stage.chain().input[0];
     for (int s = 0; s < groups;) {
       std::vector<ChainOp>& back = behind.emplace_back();
       if (kept(s, used) <= at(s, used)) {
         out.push_back({Kind::kForwardSaving, s});
         back.push_back({Kind::kBackward, s});
-        used += stage.chain.saved[s];
+        used += stage.chain().saved[s];
         ++s;
         continue;
       }
@@ -105,8 +130,8 @@ struct RotorInFlight::First {
       while (dropped(s, j, used) > at(s, used)) ++j;
       out.push_back({Kind::kForwardFromCheckpoint, s});
       for (int k = s + 1; k < j; ++k) out.push_back({Kind::kForward, k});
-      stage.table.append_sequence(s, j - 1, room - used, back);
-      used += stage.chain.input[j];
+      stage.table().append_sequence(s, j - 1, room - used, back);
+      used += stage.chain().input[j];
       s = j;
     }
     out.push_back({Kind::kLoss, groups});
@@ -122,22 +147,20 @@ struct RotorInFlight::First {
 };
 
 RotorInFlight::RotorInFlight(const std::vector<ChainInFlight>& stages, double most,
-                             std::int64_t slots)
+                             std::int64_t slots, RotorTables& tables)
     : slot_(most / static_cast<double>(slots)),
       most_(slots) {
-  for (const ChainInFlight& stage : stages) {
-    stages_.push_back(std::make_unique<Stage>(in_slots(stage.chain, slot_, Rounding::kUp),
-                                              stage.microbatches, slots));
-  }
+  for (const ChainInFlight& stage : stages)
+    stages_.push_back({tables.of(stage.chain, slot_, slots), stage.microbatches});
 }
 
 std::optional<std::vector<std::vector<ChainOp>>> RotorInFlight::solve_alone(
     std::int64_t slots) const {
-  const Stage& stage = *stages_.front();
-  const std::int64_t beside = slots - stage.chain.input[0];
-  if (beside < 0 || stage.table.time(beside) == kNever) return std::nullopt;
+  const Stage& stage = stages_.front();
+  const std::int64_t beside = slots - stage.chain().input[0];
+  if (beside < 0 || stage.table().time(beside) == kNever) return std::nullopt;
   std::vector<std::vector<ChainOp>> out(1);
-  stage.table.append_sequence(0, stage.chain.num_groups(), beside, out[0]);
+  stage.table().append_sequence(0, stage.chain().num_groups(), beside, out[0]);
   return out;
 }
 
@@ -145,16 +168,16 @@ std::optional<std::vector<std::vector<ChainOp>>> RotorInFlight::solve(double mem
   const auto whole =
       static_cast<std::int64_t>(whole_slots(std::max(0.0, memory), slot_, Rounding::kDown));
   const std::int64_t slots = std::min(most_, whole);
-  if (stages_.size() == 1 && stages_[0]->microbatches == 1) return solve_alone(slots);
+  if (stages_.size() == 1 && stages_[0].microbatches == 1) return solve_alone(slots);
   std::optional<std::vector<std::vector<ChainOp>>> best;
   double least = kNever;
   for (int n = 0; n <= kShares; ++n) {
     std::vector<std::int64_t> shares;
     std::int64_t others = 0;
-    for (const auto& stage : stages_) {
-      const std::int64_t input = stage->chain.input[0], all = stage->all() - input;
+    for (const Stage& stage : stages_) {
+      const std::int64_t input = stage.chain().input[0], all = stage.all() - input;
       shares.push_back(input + (all * n + kShares - 1) / kShares);
-      others += shares.back() * stage->microbatches;
+      others += shares.back() * stage.microbatches;
     }
     double time = 0;
     std::vector<First> firsts;
@@ -164,8 +187,8 @@ std::optional<std::vector<std::vector<ChainOp>>> RotorInFlight::solve(double mem
         time = kNever;
         break;
       }
-      firsts.emplace_back(*stages_[s], shares[s], room);
-      time += std::as_const(firsts.back()).at(0, stages_[s]->chain.input[0]);
+      firsts.emplace_back(stages_[s], shares[s], room);
+      time += std::as_const(firsts.back()).at(0, stages_[s].chain().input[0]);
     }
     if (time >= least) continue;
     least = time;

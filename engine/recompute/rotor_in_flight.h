@@ -27,23 +27,50 @@ struct ChainInFlight {
   int microbatches = 1;  // at the most, between their forward and their backward
 };
 
+/// A chain in slots, and rotor's table of it.
+struct ChainTable {
+  ChainTable(RecomputeChain slots, std::int64_t beside);
+  ChainTable(const ChainTable&) = delete;
+  ChainTable& operator=(const ChainTable&) = delete;
+
+  RecomputeChain chain;
+  LeastMemory<std::int64_t> least;
+  RotorTable table;
+};
+
+/// Tables by what they are of: stages of like layers are alike, but for how times were rounded.
+class RotorTables {
+ public:
+  std::shared_ptr<const ChainTable> of(const SizedChain& chain, double slot, std::int64_t slots);
+
+ private:
+  struct Known {
+    SizedChain chain;
+    double slot = 1;
+    std::int64_t slots = 0;
+    std::shared_ptr<const ChainTable> table;
+  };
+  std::vector<Known> known_;
+};
+
 /// The stages of one pipeline rank.
 class RotorInFlight {
  public:
   /// `most`: the memory up to which solve() is asked; in so many slots.
-  RotorInFlight(const std::vector<ChainInFlight>& stages, double most, std::int64_t slots);
+  RotorInFlight(const std::vector<ChainInFlight>& stages, double most, std::int64_t slots,
+                RotorTables& tables);
 
   /// [stage] the sequences that together take the least time; nullopt: none fit.
   std::optional<std::vector<std::vector<ChainOp>>> solve(double memory) const;
 
  private:
   struct Stage {
-    explicit Stage(RecomputeChain slots, int microbatches, std::int64_t beside);
     std::int64_t all() const;  // kept where nothing is computed again
-    RecomputeChain chain;
-    int microbatches;
-    LeastMemory<std::int64_t> least;
-    RotorTable table;
+    const RecomputeChain& chain() const { return of->chain; }
+    const RotorTable& table() const { return of->table; }
+
+    std::shared_ptr<const ChainTable> of;
+    int microbatches = 1;
   };
   struct First;  // first(s, u)
 
@@ -51,7 +78,7 @@ class RotorInFlight {
 
   double slot_ = 1;
   std::int64_t most_ = 0;
-  std::vector<std::unique_ptr<Stage>> stages_;
+  std::vector<Stage> stages_;
 };
 
 }  // namespace trainyard

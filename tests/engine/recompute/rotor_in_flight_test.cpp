@@ -115,9 +115,10 @@ TEST_CASE("with one microbatch in flight it is rotor") {
   std::mt19937 random(1);
   for (int n = 0; n < 60; ++n) {
     const SizedChain chain = random_chain(random, 1 + n % 7);
+    RotorTables tables;
     for (std::int64_t slots = 4; slots < 70; slots += 3) {
       const auto expected = rotor(in_slots(chain, 1, Rounding::kUp), slots);
-      const RotorInFlight one({{chain, 1}}, 80, 80);
+      const RotorInFlight one({{chain, 1}}, 80, 80, tables);
       const auto found = one.solve(static_cast<double>(slots));
       CAPTURE(n, slots);
       REQUIRE(found.has_value() == std::holds_alternative<RecomputePlan>(expected));
@@ -133,8 +134,9 @@ TEST_CASE("with several in flight it is the best of every way to keep and to dro
   for (int n = 0; n < 40; ++n) {
     const SizedChain chain = random_chain(random, 1 + n % 5);
     const int microbatches = 2 + n % 3;
+    RotorTables tables;
     for (std::int64_t memory = 10; memory <= 120; memory += 11) {
-      const RotorInFlight several({{chain, microbatches}}, 120, 120);
+      const RotorInFlight several({{chain, microbatches}}, 120, 120, tables);
       const auto found = several.solve(static_cast<double>(memory));
       const double best = best_of_all(chain, microbatches, static_cast<double>(memory));
       CAPTURE(n, memory);
@@ -150,11 +152,29 @@ TEST_CASE("with several in flight it is the best of every way to keep and to dro
   CHECK(solved > 100);
 }
 
+TEST_CASE("chains of like groups share a table, whenever they were timed") {
+  std::mt19937 random(4);
+  const SizedChain chain = random_chain(random, 4);
+  RotorTables tables;
+  const auto first = tables.of(chain, 1, 40);
+  SizedChain later = chain;
+  for (double& time : later.forward) time *= 1 + 1e-12;  // as an end minus a begin is rounded
+  CHECK(tables.of(later, 1, 40) == first);
+  later.forward[2] *= 1.001;
+  CHECK(tables.of(later, 1, 40) != first);
+  SizedChain larger = chain;
+  larger.saved[1] += 1;
+  CHECK(tables.of(larger, 1, 40) != first);
+  CHECK(tables.of(chain, 2, 40) != first);
+  CHECK(tables.of(chain, 1, 80) != first);
+}
+
 TEST_CASE("stages of one rank share its memory, and more of it costs no time") {
   std::mt19937 random(3);
   const std::vector<ChainInFlight> stages = {{random_chain(random, 6), 3},
                                              {random_chain(random, 6), 2}};
-  const RotorInFlight rotor(stages, 400, 400);
+  RotorTables tables;
+  const RotorInFlight rotor(stages, 400, 400, tables);
   double before = kNever;
   int sequences = 0;
   for (double memory = 20; memory <= 400; memory += 20) {
