@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <string>
 
+#include "engine/base/nearest_that_do.h"
 #include "engine/plan/plan_limits.h"
-#include "study/nearest_that_do.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 

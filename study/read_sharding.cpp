@@ -106,7 +106,7 @@ class ShardingReader {
     std::string text = "; there are " + join_words(known);
     if (!names_.names.empty()) return text;
     const std::string& method = study_.parallel.tensor_method;
-    const bool own_mesh = tensor_method(method).makes_mesh;
+    const bool own_mesh = tensor_method(method).choose_mesh != nullptr;
     text += own_mesh ? "; tensor_method: {name: " + method + ", mesh: [2, 4]}"
                      : "; parallel.tensor: {tp0: 2, tp1: 4}";
     return text + " makes several";

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/nearest_that_do.h"
 #include "engine/base/user_text.h"
 #include "engine/passes/tensor_methods.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/plan/plan_limits.h"
 #include "study/framework_profile.h"
-#include "study/nearest_that_do.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 
@@ -27,8 +27,7 @@ std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study&
   const ModelConfig& model = study.model;
   std::vector<std::pair<std::string, std::int64_t>> numbers = {
       {"heads", model.heads}, {"kv_heads", model.kv_heads}, {"image_heads", model.image_heads}};
-  // Atp splits these over an axis of its mesh.
-  if (study.parallel.tensor_method == "atp") return numbers;
+  if (tensor_method(study.parallel.tensor_method).divides == Divides::kHeads) return numbers;
   numbers.insert(numbers.begin() + 2, {"ffn", model.ffn});
   if (study.parallel.sequence_parallel) {
     numbers.emplace_back("seq_len", model.seq_len);
@@ -40,7 +39,7 @@ std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study&
 void check_tensor(const Study& study) {
   // Map splits what divides, and leaves the rest whole; others have checks of their own.
   const TensorMethod& method = tensor_method(study.parallel.tensor_method);
-  if (!method.divides_heads) return;
+  if (method.divides == Divides::kNothing) return;
   const std::int64_t tensor = study.parallel.tensor;
   const Family family = study.model.family;
   const bool splits_none =

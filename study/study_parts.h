@@ -79,15 +79,6 @@ void check_context(const Study& study);
 void check_tensor_method(Study& study);
 void choose_tensor_mesh(Study& study);
 
-/// Gives the study a mesh of the form of its method; whether that divides features and samples.
-void make_mesh_of_form(Study& study, const TensorMethod& method);
-void check_mesh_of_form(const Study& study, const TensorMethod& method);
-
-/// What method map alone asks; its mesh is that of the levels of the group's links.
-void check_map_mesh(Study& study);
-void check_map_ops(const Study& study);
-void choose_map_mesh(Study& study);
-
 /// Entries of `sharding:`, or of a map like it at `key`; they name axes of the study's degrees.
 void read_sharding_entries(Study& study, const YamlNode& block, const std::string& key,
                            std::vector<GivenSharding>& out);

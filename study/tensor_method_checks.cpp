@@ -1,18 +1,14 @@
-// Methods of tensor parallelism: what their rows say that goes with each, what some ask beside
-// that, and which mesh a study of atp gets that names none.
+// Methods of tensor parallelism: what their rows say that goes with each, and the mesh of a study
+// that names none.
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
-#include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
-#include "engine/passes/plan_mesh.h"
 #include "engine/passes/tensor_methods.h"
-#include "engine/planner/atp_mesh.h"
-#include "study/nearest_that_do.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 
@@ -20,65 +16,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr const char* kMethodKey = "parallel.tensor_method";
-
 std::string text(std::int64_t number) { return std::to_string(number); }
-std::string mesh_text(const std::vector<int>& mesh) {
-  return "[" + text(mesh[0]) + ", " + text(mesh[1]) + "]";
-}
-
-/// A number of the model that a mesh of atp does not divide.
-struct Undivided {
-  std::string key;  // "hidden"
-  std::int64_t number = 0;
-  int axis = 0;  // of the mesh
-};
-
-/// Between layers features are split over the second axis; over the first one the MLP's inner
-/// features are, and sequences, where they are split. What both axes split are multiples of
-/// parallel.tensor (check_tensor()): heads, and widths of them, CLIP's image_hidden too.
-std::optional<Undivided> undivided_by(int d1, int d2, const Study& study) {
-  const ModelConfig& model = study.model;
-  std::vector<Undivided> numbers = {{"hidden", model.hidden, 1}, {"ffn", model.ffn, 0}};
-  if (study.parallel.sequence_parallel) {
-    numbers.push_back({"seq_len", model.seq_len, 0});
-    numbers.push_back({"decoder_seq_len", model.decoder_seq_len, 0});
-  }
-  const auto wrong = std::find_if(numbers.begin(), numbers.end(), [&](const Undivided& one) {
-    return one.number % (one.axis == 0 ? d1 : d2) != 0;
-  });
-  return wrong == numbers.end() ? std::nullopt : std::optional(*wrong);
-}
-
-/// "[4, 2] and [8, 1] do": meshes of as many ranks that divide the model.
-std::string meshes_that_divide(const Study& study) {
-  const int ranks = study.parallel.tensor;
-  std::vector<std::string> found;
-  for (int d1 = ranks; d1 >= 1; --d1) {
-    if (ranks % d1 == 0 && !undivided_by(d1, ranks / d1, study))
-      found.push_back(mesh_text({d1, ranks / d1}));
-  }
-  if (found.empty()) return "";
-  return join_words(found) + (found.size() == 1 ? " does" : " do");
-}
-
-/// parallel.tensor says how many ranks, tensor_method how they lie.
-void check_mesh_ranks(Study& study) {
-  ParallelConfig& parallel = study.parallel;
-  if (!parallel.tensor_axes.empty()) {
-    std::string remedy = text(parallel.tensor);
-    if (parallel.tensor_axes.size() == 2)
-      remedy += " and tensor_method: {name: atp, mesh: " + mesh_text(parallel.tensor_axes) + "}";
-    fail_at(study, "parallel.tensor", "method atp makes the axes; write " + remedy);
-  }
-  if (parallel.tensor_mesh.empty()) return;
-  const std::int64_t ranks = std::int64_t{parallel.tensor_mesh[0]} * parallel.tensor_mesh[1];
-  if (ranks == parallel.tensor) return;
-  fail_at(study, kTensorMeshKey,
-          "mesh " + mesh_text(parallel.tensor_mesh) + " has " + text(ranks) +
-              " ranks, and parallel.tensor says " + text(parallel.tensor));
-}
-
 void refuse(const Study& study, bool wrong, const std::string& key, const std::string& why) {
   if (wrong) fail_at(study, key, why);
 }
@@ -91,7 +29,7 @@ void check_families(const Study& study, const TensorMethod& method) {
   std::vector<std::string> names;
   for (const Family one : families) names.emplace_back(to_string(one));
   const std::string does(method.does);
-  fail_at(study, kMethodKey,
+  fail_at(study, "parallel.tensor_method",
           "method " + std::string(method.name) + " " + does + " families " + join_words(names) +
               " in this version, not " + does.substr(does.rfind(' ') + 1) + " " +
               std::string(to_string(family)) + "; write megatron");
@@ -145,68 +83,19 @@ void check_beside(const Study& study, const TensorMethod& method) {
   }
 }
 
-void check_atp(const Study& study) {
-  const ParallelConfig& parallel = study.parallel;
-  refuse(study, !study.sharding.empty() && parallel.tensor_mesh.empty(), "sharding",
-         "names axes of a mesh that is yet to be chosen; write tensor_method: {name: atp, mesh: "
-         "[" +
-             text(parallel.tensor) + ", 1]}, or another one");
-}
-
-void check_smp(const Study& study) {
-  const ParallelConfig& parallel = study.parallel;
-  if (parallel.smp.optimize == SmpConfig::Optimize::kMemory && study.model.family != Family::kNcf &&
-      study.model.hidden % parallel.tensor != 0)
-    fail_at(study, "parallel.tensor",
-            text(parallel.tensor) + " ranks do not divide model.hidden " +
-                text(study.model.hidden) +
-                ", which method smp splits between ops; write {name: smp, optimize: speed}, or "
-                "another degree");
-}
-
-/// A sharding may have the study's own specs for what the method would split so.
-void check_divided(const Study& study) {
-  const std::vector<int>& mesh = study.parallel.tensor_mesh;
-  if (mesh.empty() || !study.sharding.empty()) return;
-  const auto wrong = undivided_by(mesh[0], mesh[1], study);
-  if (!wrong) return;
-  fail_at(
-      study, kTensorMeshKey,
-      with_remedy("the " + text(mesh[wrong->axis]) + " ranks of the " +
-                      (wrong->axis == 0 ? "first" : "second") + " axis of mesh " + mesh_text(mesh) +
-                      " do not divide model." + wrong->key + " " + text(wrong->number),
-                  meshes_that_divide(study)));
+void fail_with(const Study& study, const MethodProblem& problem) {
+  if (problem) fail_at(study, problem->key, problem->reason);
 }
 
 }  // namespace
 
-AtpLayers atp_layers(const ModelConfig& model) {
-  const auto hidden = static_cast<double>(model.hidden);
-  const auto heads = [&](std::int64_t count) {
-    return static_cast<double>(count * model.head_dim) / hidden;
-  };
-  const bool gated =
-      model.activation == Activation::kSwiglu || model.activation == Activation::kGeglu;
-  const double mlp = static_cast<double>(model.ffn) / hidden;
-  return {heads(model.heads + 2 * model.kv_heads), (gated ? 2 : 1) * mlp, heads(model.heads), mlp};
-}
-
 void check_tensor_method(Study& study) {
   const TensorMethod& method = tensor_method(study.parallel.tensor_method);
-  if (method.form != nullptr) {
-    if (study.parallel.tensor == 1) return;
-    make_mesh_of_form(study, method);
-  }
-  if (method.name == "atp") check_mesh_ranks(study);
-  if (method.name == "map") check_map_mesh(study);
+  if (method.form != nullptr && study.parallel.tensor == 1) return;
+  if (method.arrange != nullptr) fail_with(study, method.arrange(study));
   check_families(study, method);
   check_beside(study, method);
-  if (method.form != nullptr) check_mesh_of_form(study, method);
-  if (method.name == "smp") check_smp(study);
-  if (method.name == "map") check_map_ops(study);
-  if (method.name != "atp") return;
-  check_atp(study);
-  check_divided(study);
+  if (method.check != nullptr) fail_with(study, method.check(study));
 }
 
 void choose_tensor_mesh(Study& study) {
@@ -217,44 +106,13 @@ void choose_tensor_mesh(Study& study) {
         (parallel.tensor == 1 ? std::string("tensor above 1") : std::string("tensor_method map")) +
         ", and simulated times are those of the links");
   }
-  if (parallel.tensor_method == "map") return choose_map_mesh(study);
-  if (parallel.tensor_method != "atp" || !parallel.tensor_mesh.empty()) return;
-  CommunicationMatrix matrix;
-  if (parallel.measured_meshes.empty()) {
-    auto made = communication_matrix(study.cluster);
-    if (const auto* reason = std::get_if<Infeasible>(&made)) {
-      fail_at(study, kMethodKey,
-              "no mesh is chosen: " + reason->reason + "; write {name: atp, mesh: [" +
-                  text(parallel.tensor) + ", 1]}, or another mesh");
-    }
-    matrix = std::get<CommunicationMatrix>(std::move(made));
-  }
-  auto meshes = atp_meshes(matrix, devices_of_tensor_group(parallel), parallel.measured_meshes,
-                           AtpEquations::kPaper, atp_layers(study.model));
-  if (meshes.empty()) {
-    fail_at(study, "parallel.tensor_method.measured",
-            "says nothing of a mesh of " + text(parallel.tensor) + " ranks");
-  }
-  const auto is_left_out = [&](const AtpMesh& mesh) {
-    return undivided_by(mesh.d1, mesh.d2, study).has_value();
-  };
-  if (std::all_of(meshes.begin(), meshes.end(), is_left_out)) {
-    const auto wrong = *undivided_by(meshes.back().d1, meshes.back().d2, study);
-    const bool measured = !parallel.measured_meshes.empty();
-    fail_at(study, measured ? "parallel.tensor_method.measured" : "parallel.tensor",
-            with_remedy(std::string("no mesh of ") + text(parallel.tensor) + " ranks" +
-                            (measured ? " that is named" : "") + " divides the model, " +
-                            mesh_text({meshes.back().d1, meshes.back().d2}) + " not model." +
-                            wrong.key + " " + text(wrong.number),
-                        meshes_that_divide(study)));
-  }
-  const std::size_t left_out = std::erase_if(meshes, is_left_out);
-  const AtpMesh& best = best_of(meshes);
-  parallel.tensor_mesh = {best.d1, best.d2};
-  study.origins[kTensorMeshKey] = derived_origin(
-      "least all-reduce time of " + text(std::ssize(meshes)) + " meshes" +
-      (left_out > 0 ? " that divide the model" : "") + ", by " +
-      (parallel.measured_meshes.empty() ? "the cluster's links" : "measured bandwidths"));
+  const TensorMethod& method = tensor_method(parallel.tensor_method);
+  if (method.choose_mesh == nullptr || !parallel.tensor_mesh.empty()) return;
+  auto chosen = method.choose_mesh(study, study.cluster);
+  if (const auto* reason = std::get_if<Infeasible>(&chosen)) fail_with(study, *reason);
+  auto& [mesh, reason] = std::get<ChosenMesh>(chosen);
+  parallel.tensor_mesh = std::move(mesh);
+  study.origins[kTensorMeshKey] = derived_origin(reason);
 }
 
 }  // namespace trainyard

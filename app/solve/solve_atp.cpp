@@ -10,7 +10,7 @@
 #include "app/solve/tensor_problems.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
-#include "engine/planner/atp_mesh.h"
+#include "engine/cluster/atp_mesh.h"
 #include "system/data_root.h"
 
 namespace trainyard {

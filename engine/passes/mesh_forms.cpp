@@ -1,5 +1,12 @@
 #include "engine/passes/mesh_forms.h"
 
+#include <string>
+#include <utility>
+
+#include "engine/base/nearest_that_do.h"
+#include "engine/passes/tensor_methods.h"
+#include "engine/plan/plan_limits.h"
+
 namespace trainyard {
 
 namespace {
@@ -44,7 +51,84 @@ int all_but_last(const Mesh& mesh) {
 }
 int last(const Mesh& mesh) { return mesh.back(); }
 
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+std::string axes_text(const Mesh& mesh) {
+  std::string out;
+  for (std::size_t i = 0; i < mesh.size(); ++i)
+    out += (i == 0 ? "{tp" : ", tp") + std::to_string(i) + ": " + text(mesh[i]);
+  return out + "}";
+}
+
+std::string on_ranks(const Plan& plan) {
+  return "method " + plan.parallel.tensor_method + " on " + text(plan.parallel.tensor) + " ranks ";
+}
+
+/// What features are divided over: heads, and the widths of activations.
+MethodProblem feature_problem(const Plan& plan, int ranks) {
+  const ModelConfig& model = plan.model;
+  const std::pair<const char*, std::int64_t> numbers[] = {{"hidden", model.hidden},
+                                                          {"heads", model.heads},
+                                                          {"kv_heads", model.kv_heads},
+                                                          {"ffn", model.ffn}};
+  for (const auto& [key, number] : numbers) {
+    if (number % ranks == 0) continue;
+    return Infeasible{on_ranks(plan) + "splits features over " + text(ranks) +
+                          ", which do not divide model." + key + " " + text(number),
+                      "parallel.tensor"};
+  }
+  return std::nullopt;
+}
+
+MethodProblem row_problem(const Plan& plan, int ranks) {
+  std::vector<std::int64_t> sizes = plan.training.microbatches;
+  if (sizes.empty()) sizes = {plan.training.microbatch};
+  for (const std::int64_t size : sizes) {
+    if (size % ranks == 0) continue;
+    return Infeasible{on_ranks(plan) + "splits the samples of a microbatch over " + text(ranks) +
+                          ", which do not divide " + text(size) + "; " +
+                          nearest_that_do(size, size + ranks,
+                                          [&](std::int64_t rows) { return rows % ranks == 0; }),
+                      "training.microbatch"};
+  }
+  return std::nullopt;
+}
+
+const MeshForm& form_of(const Plan& plan) {
+  return *tensor_method(plan.parallel.tensor_method).form;
+}
+
 }  // namespace
+
+MethodProblem arrange_mesh_form(Plan& plan) {
+  ParallelConfig& parallel = plan.parallel;
+  const MeshForm& form = form_of(plan);
+  const std::string made_for =
+      "method " + parallel.tensor_method + " is made for meshes of " + std::string(form.words);
+  const auto mesh = form.mesh_of(parallel.tensor);
+  if (!parallel.tensor_axes.empty()) {
+    if (form.takes(parallel.tensor_axes)) return std::nullopt;
+    return Infeasible{with_remedy(made_for, mesh ? "write " + axes_text(*mesh) : ""),
+                      "parallel.tensor"};
+  }
+  if (!mesh) {
+    const std::string remedy = nearest_that_do(parallel.tensor, kMaxRanks, [&](std::int64_t ranks) {
+      return form.mesh_of(static_cast<int>(ranks)).has_value();
+    });
+    return Infeasible{
+        with_remedy(made_for + ", not for " + text(parallel.tensor) + " ranks", remedy),
+        "parallel.tensor"};
+  }
+  parallel.tensor_axes = *mesh;
+  return std::nullopt;
+}
+
+MethodProblem check_mesh_form(const Plan& plan) {
+  const MeshForm& form = form_of(plan);
+  const std::vector<int>& axes = plan.parallel.tensor_axes;
+  if (auto problem = feature_problem(plan, form.feature_ranks(axes))) return problem;
+  return row_problem(plan, form.row_ranks(axes));
+}
 
 const MeshForm kSquareMeshes = {"q x q", square_of, is_square, all_but_last, last};
 const MeshForm kLayeredMeshes = {"d x q x q with d of 2 to q", layers_of, is_layered, all_but_last,

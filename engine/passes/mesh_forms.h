@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/passes/method_mesh.h"
 #include "engine/passes/sharding.h"
+#include "engine/plan/plan.h"
 
 namespace trainyard {
 
@@ -26,6 +28,11 @@ struct MeshForm {
   int (*row_ranks)(const std::vector<int>& mesh);
   int (*feature_ranks)(const std::vector<int>& mesh);
 };
+
+/// Gives a plan, whose method has a form, axes of that.
+MethodProblem arrange_mesh_form(Plan& plan);
+/// Whether these divide features and samples.
+MethodProblem check_mesh_form(const Plan& plan);
 
 extern const MeshForm kSquareMeshes;   // q x q
 extern const MeshForm kLayeredMeshes;  // d x q x q

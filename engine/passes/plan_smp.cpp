@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "engine/passes/op_planner.h"
@@ -252,6 +253,18 @@ class SmpRules {
 };
 
 }  // namespace
+
+MethodProblem check_smp(const Plan& plan) {
+  const ParallelConfig& parallel = plan.parallel;
+  const bool divides =
+      plan.model.family == Family::kNcf || plan.model.hidden % parallel.tensor == 0;
+  if (parallel.smp.optimize != SmpConfig::Optimize::kMemory || divides) return std::nullopt;
+  return Infeasible{std::to_string(parallel.tensor) + " ranks do not divide model.hidden " +
+                        std::to_string(plan.model.hidden) +
+                        ", which method smp splits between ops; write {name: smp, optimize: "
+                        "speed}, or another degree",
+                    "parallel.tensor"};
+}
 
 std::variant<PlannedGraph, Infeasible> plan_smp(Graph graph, const SmpPlan& plan) {
   const SmpModules modules = smp_modules(graph, plan.modules);

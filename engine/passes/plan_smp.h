@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/passes/method_mesh.h"
 #include "engine/passes/sharding.h"
 #include "engine/plan/plan.h"
 
@@ -35,6 +36,9 @@ struct SmpPlan {
   bool enters_once = true;
   friend bool operator==(const SmpPlan&, const SmpPlan&) = default;
 };
+
+/// For memory features are split between all ops.
+MethodProblem check_smp(const Plan& plan);
 
 /// `graph`: of the samples of a whole tensor group. Infeasible, at parallel.tensor, where a
 /// dimension does not divide; at parallel.tensor_modules where nothing is distributed.

@@ -4,6 +4,8 @@
 #include <array>
 #include <string>
 
+#include "engine/passes/atp_ranks.h"
+#include "engine/passes/map_ranks.h"
 #include "engine/passes/plan_atp.h"
 #include "engine/passes/plan_auto.h"
 #include "engine/passes/plan_cube.h"
@@ -93,19 +95,41 @@ MethodPlan told_form(const ParallelConfig& parallel) {
   return {MeshMethodPlan{megatron.mesh, megatron.data, megatron.tensor}, planner};
 }
 
-constexpr bool kHeads = true, kOwnMesh = true;
+/// Those that are made for meshes of a form.
+template <auto planner>
+constexpr TensorMethod method_of(std::string_view name, const MeshForm& form) {
+  return {name,
+          kSplits,
+          kTransformers,
+          kNotOfForm,
+          Divides::kNothing,
+          &form,
+          told_form<planner>,
+          arrange_mesh_form,
+          check_mesh_form,
+          nullptr};
+}
 
 const std::array<TensorMethod, 8> kMethods = {
-    {{"megatron", kSplits, {}, {}, kHeads, false, nullptr, told_megatron},
-     {"auto", "has a table for", kAutoFamilies, {}, kHeads, false, nullptr, told_auto},
-     {"atp", kSplits, kAtpFamilies, kNotAtp, kHeads, kOwnMesh, nullptr, told_atp},
-     {"smp", "distributes modules of", kSmpFamilies, kNotSmp, kHeads, false, nullptr, told_smp},
-     {"summa-2d", kSplits, kTransformers, kNotOfForm, false, false, &kSquareMeshes,
-      told_form<plan_summa>},
-     {"summa-2.5d", kSplits, kTransformers, kNotOfForm, false, false, &kLayeredMeshes,
-      told_form<plan_summa>},
-     {"3d", kSplits, kTransformers, kNotOfForm, false, false, &kCubeMeshes, told_form<plan_cube>},
-     {"map", kSplits, {}, kNotMap, false, kOwnMesh, nullptr, told_map}}};
+    {{"megatron", kSplits, {}, {}, Divides::kWidths, nullptr, told_megatron},
+     {"auto", "has a table for", kAutoFamilies, {}, Divides::kWidths, nullptr, told_auto},
+     {"atp", kSplits, kAtpFamilies, kNotAtp, Divides::kHeads, nullptr, told_atp, arrange_atp,
+      check_atp, choose_atp_mesh},
+     {"smp", "distributes modules of", kSmpFamilies, kNotSmp, Divides::kWidths, nullptr, told_smp,
+      nullptr, check_smp, nullptr},
+     method_of<plan_summa>("summa-2d", kSquareMeshes),
+     method_of<plan_summa>("summa-2.5d", kLayeredMeshes),
+     method_of<plan_cube>("3d", kCubeMeshes),
+     {"map",
+      kSplits,
+      {},
+      kNotMap,
+      Divides::kNothing,
+      nullptr,
+      told_map,
+      arrange_map,
+      check_map,
+      choose_map_mesh}}};
 
 }  // namespace
 

@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <variant>
 
+#include "engine/cluster/cluster.h"
 #include "engine/passes/mesh_forms.h"
+#include "engine/passes/method_mesh.h"
 #include "engine/passes/plan_method.h"
 #include "engine/plan/model_config.h"
 #include "engine/plan/plan.h"
@@ -31,22 +34,33 @@ struct NotBeside {
   std::string_view why = {};  // with what to write instead; empty: it is yet to be written
 };
 
+/// What of a model all ranks of a method divide, whatever their mesh.
+enum class Divides : std::uint8_t {
+  kNothing,
+  kHeads,
+  kWidths  // and the MLP's inner features; the sequence, where that is split
+};
+
 struct TensorMethod {
   std::string_view name;
   std::string_view does;             // with the families that it has: "splits the layers of"
   std::span<const Family> families;  // empty: all of which it finds ops to split
   std::span<const NotBeside> refused;
-  /// All its ranks divide the model's heads and vocabulary, whatever their mesh.
-  bool divides_heads;
-  bool makes_mesh;       // tensor_method.mesh arranges its ranks, or the links of the cluster do
+  Divides divides;
   const MeshForm* form;  // of the meshes that it is made for; nullptr: any
   /// What its planner is told of tensor groups of several ranks.
   MethodPlan (*plan_of)(const ParallelConfig& parallel);
+  /// Completes what a plan says of how its ranks lie, in front of all other checks; nullptr: as
+  /// parallel.tensor says.
+  MethodProblem (*arrange)(Plan& plan) = nullptr;
+  /// Whether the rest of a plan suits it, behind `refused`; nullptr: it asks nothing more.
+  MethodProblem (*check)(const Plan& plan) = nullptr;
+  /// The mesh of a plan that names none (parallel.tensor_method.mesh); nullptr: it takes none.
+  std::variant<ChosenMesh, Infeasible> (*choose_mesh)(const Plan& plan,
+                                                      const Cluster& cluster) = nullptr;
 };
 
 std::span<const TensorMethod> tensor_methods();
-
-inline constexpr const char* kTensorMeshKey = "parallel.tensor_method.mesh";
 
 /// That of a name that a study can have.
 const TensorMethod& tensor_method(std::string_view name);

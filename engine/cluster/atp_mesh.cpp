@@ -1,4 +1,4 @@
-#include "engine/planner/atp_mesh.h"
+#include "engine/cluster/atp_mesh.h"
 
 #include <algorithm>
 #include <limits>
