@@ -164,18 +164,20 @@ MethodRow simulate_method(const StudyOptions& options, const Method& method) {
 
 /// The study as it stands, or as some method would have it where its own refuses it.
 struct ComparedStudy {
-  Study study;
-  std::exception_ptr refused;  // why its own does
-  std::string reason;          // in words
+  std::optional<Study> study;   // none: no method can split its layers
+  std::exception_ptr refused;   // why its own does
+  int exit = kCannotRun;        // of a command that is refused so
+  std::string reason;           // in words
+  std::vector<MethodRow> rows;  // why methods cannot that were asked for a study
 };
 
-/// Throws what is wrong with the study as it stands where no method can split its layers.
 ComparedStudy compared_study(const StudyOptions& options) {
   ComparedStudy out;
   try {
     out.study = prepare(options.study, options.sets, options.fidelity).study;
     return out;
   } catch (const ConfigError& error) {
+    out.exit = kWrongInput;
     out.refused = std::current_exception();
     out.reason = reason_of(error);
   } catch (const PlanError& error) {
@@ -183,15 +185,25 @@ ComparedStudy compared_study(const StudyOptions& options) {
     out.reason = reason_of(error);
   }
   for (const TensorMethod& method : tensor_methods()) {
-    const std::string name(method.name);
+    MethodRow row;
+    row.method = method.name;
     try {
-      out.study = prepare_with(options, {name, {}, name}).study;
+      out.study = prepare_with(options, {row.method, {}, row.method}).study;
       return out;
-    } catch (const std::runtime_error&) {
-      // The next one may.
+    } catch (const ConfigError& error) {
+      row.refused = reason_of(error);
+    } catch (const PlanError& error) {
+      row.refused = reason_of(error);
     }
+    out.rows.push_back(std::move(row));
   }
-  std::rethrow_exception(out.refused);
+  return out;
+}
+
+/// Whether they refuse the study for something else than the reason that its own method has.
+bool differ(const ComparedStudy& compared) {
+  return std::any_of(compared.rows.begin(), compared.rows.end(),
+                     [&](const MethodRow& row) { return row.refused != compared.reason; });
 }
 
 }  // namespace
@@ -202,10 +214,16 @@ int run_compare_methods(const StudyOptions& options) {
     folder.emplace(options.out, WrittenBy{"simulate --compare-tensor-methods", options.study},
                    options.overwrite);
   const ComparedStudy compared = compared_study(options);
-  print_warnings(compared.study.warnings);
   std::vector<MethodRow> rows;
-  for (const Method& method : methods_for(compared.study, said_method(options)))
-    rows.push_back(simulate_method(options, method));
+  if (compared.study) {
+    print_warnings(compared.study->warnings);
+    for (const Method& method : methods_for(*compared.study, said_method(options)))
+      rows.push_back(simulate_method(options, method));
+  } else {
+    // Nothing has to do with methods: the study is refused as always.
+    if (!differ(compared)) std::rethrow_exception(compared.refused);
+    rows = compared.rows;
+  }
   const bool any = std::any_of(rows.begin(), rows.end(),
                                [](const MethodRow& row) { return row.refused.empty(); });
   if (compared.refused) {
@@ -230,7 +248,7 @@ int run_compare_methods(const StudyOptions& options) {
     print_text(method_table_text(rows));
   if (any) return kDone;
   say(options.study + ": none of the " + std::to_string(rows.size()) + " methods can run");
-  return kCannotRun;
+  return compared.study ? kCannotRun : compared.exit;
 }
 
 }  // namespace trainyard

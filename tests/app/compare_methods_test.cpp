@@ -135,6 +135,30 @@ TEST_CASE("chunks of atp alone, and of a microbatch that they do not divide") {
   CHECK(rows.at("megatron").empty());
 }
 
+TEST_CASE("where no method can read the study, each says why") {
+  const ScratchFolder folder;
+  // Mamba's heads are in one product, and chunks leave map out, which could split it.
+  write_text(folder / "study.yaml",
+             "model: {family: mamba2, layers: 2, hidden: 64, head_dim: 16, state_size: 16, "
+             "chunk_size: 8, vocab: 64, seq_len: 32}\n" +
+                 kMachine + "parallel: {tensor: 4, data: 2, tensor_overlap: block}\n" +
+                 "training: {global_batch: 8, microbatch: 4}\n");
+  ChildProcess process(
+      folder, {TRAINYARD, "simulate", folder / "study.yaml", "--compare-tensor-methods", "--json"},
+      folder / "answer.json");
+  CHECK(process.end() == 2);
+  CHECK_THAT(process.err(), Catch::Contains("none of the 8 methods can run"));
+  std::map<std::string, std::string> rows;
+  const auto answer = nlohmann::json::parse(read_text(folder / "answer.json"));
+  for (const auto& row : answer["methods"]) rows[row["method"]] = row["refused"];
+  CHECK(rows.size() == 8);
+  CHECK_THAT(rows.at("megatron"), Catch::StartsWith("parallel.tensor: in family mamba2"));
+  CHECK_THAT(rows.at("smp"), Catch::StartsWith("parallel.tensor_method: method smp distributes "
+                                               "modules of families"));
+  CHECK_THAT(rows.at("3d"), Catch::StartsWith("parallel.tensor: method 3d is made for meshes of"));
+  CHECK_THAT(rows.at("map"), Catch::StartsWith("parallel.tensor_overlap: "));
+}
+
 TEST_CASE("where no method can run, each says why, behind the key that is to blame") {
   const ScratchFolder folder;
   // The optimizer's state of a GPT-3 in a host of 1 GB.
