@@ -60,6 +60,9 @@ void read_dimensions(Section& section, Fabric& fabric) {
 /// Refuses a fabric that lacks what its kind needs.
 void require(Section& section, const Fabric& fabric) {
   if (fabric.pod_oversubscription > 1 && fabric.leaves_per_pod == 0) section.required("pod");
+  if (fabric.kind == "single-switch" && fabric.oversubscription > 1)
+    section.required("oversubscription")
+        .fail("one switch has no links to others that nodes could share; write kind: fat-tree");
   if (fabric.kind == "torus" && fabric.dimensions.empty()) section.required("dimensions");
   if (fabric.kind == "torus" && !(fabric.link > 0)) section.required("link");
   if (fabric.kind != "dragonfly") return;

@@ -28,6 +28,7 @@ void read_flat_bandwidth(Section& section, const std::string& key, std::string_v
     if (!(value > 0) || !std::isfinite(value * unit)) {
       node->fail("expected more than 0, got " + number_text(value));
     }
+    if (value * unit < 1) node->fail("expected at least 1 byte a second");
     link.bandwidth = value * unit;
     origins[bandwidth_path] = origin_of(*node);
     return;

@@ -250,7 +250,9 @@ bool YamlNode::as_bool(const std::string& expected_words) const {
 Seconds YamlNode::as_duration() const { return read_quantity(*state_, Dimension::kDuration); }
 
 BytesPerSecond YamlNode::as_bandwidth() const {
-  return read_quantity(*state_, Dimension::kBandwidth);
+  const double rate = read_quantity(*state_, Dimension::kBandwidth);
+  if (rate > 0 && rate < 1) fail("expected 0 or at least 1 B/s");  // no step would end
+  return rate;
 }
 
 Bytes YamlNode::as_bytes() const {

@@ -95,6 +95,11 @@ TEST_CASE("devices, links and kernels exist") {
         "study.yaml:3:74: cluster.fabric.oversubscription: a fabric of kind torus has no "
         "oversubscription; it takes "
         "dimensions, link");
+  CHECK(with_cluster(box + "fabric: {kind: single-switch, oversubscription: 2}}") ==
+        "study.yaml:3:82: cluster.fabric.oversubscription: one switch has no links to others that "
+        "nodes could share; write kind: fat-tree");
+  CHECK(with_cluster(box + "inter: {kind: infiniband, bandwidth: 1e-300 GB/s}}")
+            .ends_with("cluster.inter.bandwidth: expected 0 or at least 1 B/s"));
   CHECK(with_cluster(box + "fabric: {kind: dragonfly, leaf: 1 nodes, group: 2, link: 1 GB/s}}") ==
         "study.yaml:3:42: cluster.fabric: missing required key 'global_link'");
   CHECK(with_cluster(box + "fabric: {kind: fat-tree, pod_oversubscription: 2}}") ==
