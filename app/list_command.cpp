@@ -80,7 +80,12 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
       {"clusters", clusters},
       {"profiles", profiles},
       {"links", [] { return list_links(data_root()); }},
-      {"frameworks", [] { return list_frameworks(data_root()); }},
+      {"frameworks",
+       [] {
+         List list = list_frameworks(data_root());
+         add_aliases(data_root() + "/calibrate/software", list);
+         return list;
+       }},
       {"keys",
        [] {
          List list;
@@ -111,6 +116,8 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
              {"parameters", "the stage with most parameters has as few as can be"},
              {"autopipe", "Merak's: subgraphs of like parameters, put into stages of like time"},
              {"search", "the step takes as little as can be found, within the memory"},
+             {"rannc", "RaNNC's: stages, their replicas and microbatches, of blocks of ops"},
+             {"smp", "SageMaker's: modules on devices, by a tree of their costs"},
              {"[12, decoder.layers.24.mlp, ...]",
               "the layer, module or tensor at which every stage but stage 0 begins"}};
        }},
@@ -129,6 +136,11 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
          return List{{"none", "every value that the backward reads is kept"},
                      {"selective", "the attention core is computed again in the backward"},
                      {"full", "every layer is computed again from its input"},
+                     {"{method: full, every: 2}", "every second layer is"},
+                     {"{modules: [\"*.mlp\"]}", "the modules that these patterns name are"},
+                     {"by-op",
+                      "torchtitan's: what attention, every second product and reductions wrote is "
+                      "kept"},
                      {"{method: full, unit: sublayer}",
                       "attention and MLP each from its own input; for stage-aware, too"},
                      {"{method: stage-aware, first: auto}",

@@ -151,25 +151,39 @@ SoftwareProfile software_of(const Study& study, const StudyResolvers& resolvers)
   return *software;
 }
 
+/// `megatron-lm-2021`, as `trainyard list frameworks` calls a profile, is version 2021 of
+/// megatron-lm.
+void read_version_in_name(Study& study, const StudyResolvers& resolvers) {
+  FrameworkConfig& framework = study.framework;
+  if (!framework.like.empty() || !framework.version.empty() || framework.year != 0) return;
+  if (resolvers.software(framework.name, "")) return;
+  const auto named = find_like(framework.name, resolvers);
+  if (!named) return;
+  framework.name = named->name;
+  choose(study, named->version, "framework.name");
+}
+
 SoftwareProfile resolve_framework(Study& study, const HardwareProfile& hardware,
                                   const StudyResolvers& resolvers) {
   FrameworkConfig& framework = study.framework;
   if (!resolvers.software(framework.name, framework.version))
     framework.name = known_name(framework.name, resolvers, kSoftware);
+  read_version_in_name(study, resolvers);
   if (!framework.like.empty()) {
     check_like(study, resolvers);
   } else {
     choose_version(study, hardware, resolvers);
     const auto found = find_profile(framework, resolvers);
     if (!found) {
-      const bool known = resolvers.software(framework.name, "").has_value();
+      if (resolvers.software(framework.name, ""))
+        fail_at(study, "framework.version",
+                framework.name + " has no profile of version " + quoted(framework.version) +
+                    "; `trainyard list frameworks` has those that there are");
       fail_at(study, "framework.name",
-              "no software profile is named " +
-                  quoted(framework.name + (known ? " version " + framework.version : "")) +
+              "no software profile is named " + quoted(framework.name) +
                   known_names(framework.name, resolvers, kSoftware) +
-                  (known ? ""
-                         : "; for other software write {name: " + framework.name +
-                               ", like: megatron-lm-current}"));
+                  "; for other software write {name: " + framework.name +
+                  ", like: megatron-lm-current}, or torchtitan-eager for kernels of plain PyTorch");
     }
     if (framework.version.empty() && !found->version.empty()) {
       framework.version = found->version;

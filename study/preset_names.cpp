@@ -4,6 +4,7 @@
 
 #include "models/presets.h"
 #include "study/cluster_preset.h"
+#include "study/data_folder.h"
 #include "study/profile_reader.h"
 
 namespace trainyard {
@@ -31,15 +32,10 @@ std::vector<std::string> preset_names(const std::string& root, StudyResolvers::N
     case StudyResolvers::Names::kHardware: return names_of(list_profiles(root));
     case StudyResolvers::Names::kSoftware: {
       // Files are called NAME-VERSION; a study names the framework.
+      const std::string folder = root + "/calibrate/software";
       std::vector<std::string> names;
-      for (std::string name : names_of(list_frameworks(root))) {
-        const std::size_t version = name.find_last_of('-');
-        const bool versioned =
-            version != std::string::npos &&
-            (name.ends_with("-current") || name.ends_with("-eager") ||
-             name.ends_with("-compiled") ||
-             name.find_first_not_of("0123456789", version + 1) == std::string::npos);
-        if (versioned) name.resize(version);
+      for (const std::string& file : names_of(list_frameworks(root))) {
+        const std::string name = find_yaml(folder, file)->root.at("name").as_string();
         if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
       }
       return names;

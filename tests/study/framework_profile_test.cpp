@@ -7,6 +7,7 @@
 
 #include "app/predict_case.h"
 #include "engine/base/error.h"
+#include "engine/base/near_names.h"
 #include "engine/program/program_text.h"
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
@@ -63,6 +64,20 @@ TEST_CASE("a name without a profile needs another's, and one with a profile take
   CHECK(error_of("{name: nemo, like: megatron-lm}") ==
         "nemo has a profile of its own; leave like out");
   CHECK(error_of("{name: ours, like: megatron-lm, year: 2022}").starts_with("settles the version"));
+}
+
+TEST_CASE("a profile's own name says the version, too") {
+  for (const std::string name : {"megatron-lm-2022", "pytorch-fsdp-2023", "torchtitan-compiled-2025",
+                                 "Megatron_LM-2021"}) {
+    const Prepared own = prepared(name);
+    const std::string file = own.software.name + "-" + own.software.version;
+    CHECK(same_name(file, name));
+    CHECK(own.study.framework.name == own.software.name);
+    CHECK(own.study.framework.version == own.software.version);
+  }
+  CHECK(error_of("{name: megatron-lm, version: 1999}") ==
+        "megatron-lm has no profile of version '1999'; `trainyard list frameworks` has those that "
+        "there are");
 }
 
 TEST_CASE("a year settles the version where it is not said") {
