@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "engine/base/format.h"
 #include "engine/plan/microbatch_sizes.h"
 
 namespace trainyard {
@@ -23,6 +24,29 @@ std::string misfit_of(const Summary& summary, std::size_t rank) {
          " too much: parameters " + gib(peak.parameters) + ", gradients " + gib(peak.gradients) +
          ", optimizer state " + gib(peak.optimizer_state) + ", activations " +
          gib(peak.activations) + ", buffers " + gib(peak.buffers) + " (at " + peak.instant + ")";
+}
+
+/// Closed forms give a message all of a NIC, whoever else is behind it.
+void warn_of_shared_nics(const Study& study, std::vector<std::string>& warnings) {
+  const Cluster& cluster = study.cluster;
+  if (study.fidelity != "analytic" || cluster.num_nodes == 1) return;
+  if (cluster.num_nics() >= cluster.devices_per_node) return;
+  const bool one = cluster.num_nics() == 1;
+  warnings.push_back("fidelity analytic: the " + std::to_string(cluster.devices_per_node) +
+                     " devices of a node share " +
+                     (one ? "one NIC" : std::to_string(cluster.num_nics()) + " NICs") +
+                     ", and each message has all of " + (one ? "it" : "one") +
+                     "; with fidelity fluid they share");
+}
+
+/// Attention counts as the full square (docs/contract.md), most of which a mask may leave out.
+void warn_of_uncounted_mask(const Summary& summary, std::vector<std::string>& warnings) {
+  if (summary.mfu <= 1 || summary.hardware_tflops_per_gpu >= summary.tflops_per_gpu) return;
+  warnings.push_back(
+      format("MFU is %.0f %% because it counts attention as the full square, most of which windows "
+             "or documents leave out: what is executed is %.0f %% of the peak",
+             summary.mfu * 100,
+             summary.hardware_tflops_per_gpu / summary.tflops_per_gpu * summary.mfu * 100));
 }
 
 }  // namespace
@@ -61,6 +85,7 @@ Summary summarise(const SummaryInputs& in) {
     out.warnings.push_back("step times had not settled to 1e-9 after " +
                            std::to_string(in.trace.step_ends.size()) + " steps");
   }
+  warn_of_shared_nics(study, out.warnings);
   const double tokens = static_cast<double>(tokens_per_sample(study.model));
   out.samples_per_s = static_cast<double>(study.training.global_batch) / out.iteration_time;
   out.tokens_per_s = out.samples_per_s * tokens;
@@ -89,6 +114,7 @@ Summary summarise(const SummaryInputs& in) {
     out.time_by_pipeline_rank[p] = mean;
   }
   out.hardware_tflops_per_gpu = executed / rank_seconds / 1e12;
+  warn_of_uncounted_mask(out, out.warnings);
   out.bubble_fraction = out.time.bubble / out.iteration_time;
   out.exposed_communication_fraction = out.time.exposed_total() / out.iteration_time;
 

@@ -98,6 +98,22 @@ std::string why_not(const SweepTable& table) {
   return text;
 }
 
+std::string warnings_of(const SweepTable& table) {
+  std::map<std::string, std::size_t> counts;
+  for (const SweepPoint& point : table.points) {
+    for (const std::string& warning : point.warnings) ++counts[warning];
+  }
+  if (counts.empty()) return "";
+  std::vector<std::pair<std::string, std::size_t>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text = "\n  warnings (every point's are in sweep.json)\n";
+  for (std::size_t i = 0; i < std::min<std::size_t>(4, sorted.size()); ++i)
+    text += "    " + grouped(sorted[i].second) + " x  " + plain_text(sorted[i].first) + "\n";
+  if (sorted.size() > 4) text += "    and " + grouped(sorted.size() - 4) + " other warnings\n";
+  return text;
+}
+
 std::string headline(const SweepTable& table) {
   std::map<PointStatus, std::size_t> counts;
   for (const SweepPoint& point : table.points) ++counts[point.status];
@@ -132,7 +148,7 @@ std::string sweep_text(const SweepTable& table, std::size_t best) {
     if (by_gpu != by_time)
       text += "\n  most tokens/s per device\n" + best_table(table, by_gpu, best);
   }
-  return text + why_not(table);
+  return text + warnings_of(table) + why_not(table);
 }
 
 }  // namespace trainyard

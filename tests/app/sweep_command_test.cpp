@@ -124,6 +124,29 @@ TEST_CASE("every point is searched for, also where the model is that of the poin
   }
 }
 
+TEST_CASE("what closed forms and shares of the peak leave out is said of each point") {
+  const ScratchFolder folder;
+  // 8 devices behind one NIC, and behind one each.
+  const Json nics = swept(folder, kBase + "sweep: {cluster.nics: [1, 8]}\n");
+  CHECK(
+      nics["points"][0]["warnings"] ==
+      Json{"fidelity analytic: the 8 devices of a node share one NIC, and each message has all of "
+           "it; with fidelity fluid they share"});
+  CHECK(nics["points"][1]["warnings"].empty());
+  const Json fluid =
+      swept(folder, kBase + "fidelity: fluid\nsweep: {cluster.nics: [1]}\n", {"--overwrite"});
+  CHECK(fluid["points"][0]["warnings"].empty());
+  // Scores of 8 keys in 2,048, which count as all of them: 4 layers of 2 x 2 s h = 8 M FLOP a token
+  // of scores beside 6.3 M of weights.
+  const std::string windows =
+      "model: {family: gpt, layers: 4, hidden: 256, heads: 4, vocab: 64, seq_len: 65536, "
+      "attention_window: 8}\ncluster: {preset: dgx-a100-80g, nodes: 1}\ntraining: {global_batch: "
+      "8, flash_attention: true}\nsweep: {training.precision: [bf16]}\n";
+  const Json point = swept(folder, windows, {"--overwrite"})["points"][0];
+  REQUIRE(point["mfu"] > 1);
+  CHECK(point["warnings"].dump().find("counts attention as the full square") != std::string::npos);
+}
+
 TEST_CASE("studies that differ in the cluster alone have one Program") {
   // What lets points of a sweep share it: equal inputs, equal text; 16 ranks on 2 and on 4 nodes.
   const std::vector<std::string> sets = {"parallel.data=4"};
