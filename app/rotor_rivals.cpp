@@ -51,9 +51,11 @@ std::vector<RotorRival> RotorRivals::within(Bytes budget) {
 /// One of more layers keeps more: where one of 2 is too much, one of 3 is.
 void RotorRivals::add_alike(Bytes budget) {
   RecomputeConfig recompute;
-  if (every_ == 0 && cores_) {
+  if (every_ == 0) {
     recompute.method = Method::kSelective;
-    add(alike_, recompute, "selective, the cores of attention", budget);
+    if (cores_) add(alike_, recompute, "selective, the cores of attention", budget);
+    recompute.method = Method::kByOp;
+    add(alike_, recompute, "by-op, all but every second product", budget);
   }
   recompute.method = Method::kFull;
   bool fits = true;

@@ -18,9 +18,9 @@ struct RotorRival {
   Seconds step = 0;  // where it is within the budget: simulated_step() of analytic_step.h
 };
 
-/// Methods selective (where attention has `cores` that it keeps), full (every layer, or one of 2 to
-/// 4, as far as they fit), and stage-aware with what the budget has room for; those of which
-/// `study` has a Program.
+/// Methods selective (where attention has `cores` that it keeps), by-op, full (every layer, or one
+/// of 2 to 4, as far as they fit), and stage-aware with what the budget has room for; those of
+/// which `study` has a Program.
 class RotorRivals {
  public:
   /// Both outlive it.
