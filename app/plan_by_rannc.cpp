@@ -1,12 +1,12 @@
 #include "app/plan_by_rannc.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "app/analytic_step.h"
+#include "app/model_profiles.h"
 #include "app/op_timer.h"
 #include "app/prepare.h"
 #include "app/tried_pipelines.h"
@@ -15,7 +15,6 @@
 #include "engine/partition/batch_split.h"
 #include "engine/partition/block_costs.h"
 #include "engine/partition/stage_partition.h"
-#include "engine/passes/one_stage_graph.h"
 #include "engine/plan/plan_limits.h"
 #include "engine/planner/stages_of_pieces.h"
 #include "study/compile_study.h"
@@ -39,61 +38,6 @@ StageRule rule_of(Rule rule) {
   return StageRule::kExact;
 }
 
-TrainingGraph graph_of(const Prepared& prepared) {
-  auto made = one_stage_graph(prepared.model, prepared.study, prepared.software);
-  if (const auto* reason = std::get_if<Infeasible>(&made))
-    fail_at(prepared.study, reason->key.empty() ? "partition" : reason->key, reason->reason);
-  return std::get<TrainingGraph>(std::move(made));
-}
-
-/// The model with one stage, profiled for microbatches of any number of samples.
-class ModelProfiles {
- public:
-  ModelProfiles(const PipelineRequest& request, const StudyResolvers& resolvers)
-      : request_(request),
-        resolvers_(resolvers),
-        timer_(resolvers),
-        one_(prepare_study(study_of(1, false), resolvers)),
-        training_(graph_of(one_)),
-        pieces_(pieces_of(training_, one_.hardware, one_.software)) {}
-
-  const Prepared& one() const { return one_; }
-  const ModelPieces& pieces() const { return pieces_; }
-  const TrainingGraph& training() const { return training_; }
-
-  const PieceProfile& of(std::int64_t samples, bool recompute) {
-    const auto [at, is_new] =
-        known_.try_emplace({samples, recompute && !request_.recompute}, PieceProfile{});
-    if (is_new) {
-      const Prepared prepared = prepare_study(study_of(samples, recompute), resolvers_);
-      const TrainingGraph graph = graph_of(prepared);
-      at->second = profile_pieces(graph, pieces_.begins, prepared.hardware, prepared.software,
-                                  timer_.of(prepared.study, graph));
-    }
-    return at->second;
-  }
-
- private:
-  Study study_of(std::int64_t samples, bool recompute) const {
-    Study study = request_.one_stage;
-    study.training.microbatch = study.training.global_batch = samples;
-    if (!request_.recompute) {
-      study.recompute.method =
-          recompute ? RecomputeConfig::Method::kFull : RecomputeConfig::Method::kNone;
-      study.recompute.ends = recompute;
-    }
-    return study;
-  }
-
-  const PipelineRequest& request_;
-  const StudyResolvers& resolvers_;
-  OpTimer timer_;
-  Prepared one_;
-  TrainingGraph training_;
-  ModelPieces pieces_;
-  std::map<std::pair<std::int64_t, bool>, PieceProfile> known_;
-};
-
 class Planner {
  public:
   Planner(const PipelineRequest& request, const StudyResolvers& resolvers)
@@ -113,7 +57,8 @@ class Planner {
     check_size();
     const auto found = search_pipeline(problem(1), costs(!by_estimate()));
     if (const auto* none = std::get_if<Infeasible>(&found)) fail_for(none->reason);
-    const auto& chosen = std::get<PipelinePlan>(found);
+    PipelinePlan chosen = std::get<PipelinePlan>(found);
+    take_papers_where_faster(chosen);
     PlannedPipeline out = planned(chosen.chosen, chosen.stages);
     out.reason = reason(chosen);
     out.lines = lines(chosen);
@@ -121,6 +66,18 @@ class Planner {
   }
 
  private:
+  /// The stages that are best by their own times need not have the shortest step.
+  void take_papers_where_faster(PipelinePlan& chosen) {
+    if (request_.partition.rule != Rule::kExact || by_estimate()) return;
+    PipelineProblem paper = problem(1);
+    paper.rule = StageRule::kPaper;
+    auto found = search_pipeline(paper, costs(true));
+    auto* plan = std::get_if<PipelinePlan>(&found);
+    if (plan == nullptr || plan->chosen.time >= chosen.chosen.time) return;
+    chosen = std::move(*plan);
+    papers_ = true;
+  }
+
   bool measured() const { return request_.one_stage.times_of_ops.emulated; }
   /// A step of the cost model's says nothing of measured stages.
   bool by_estimate() const { return request_.partition.rule == Rule::kCode || measured(); }
@@ -313,7 +270,8 @@ class Planner {
   static std::string memory_text(double bytes) { return bytes_text(static_cast<Bytes>(bytes)); }
 
   std::string rule_text() const {
-    return "rannc, rule " + std::string(kRuleWords[request_.partition.rule]);
+    return "rannc, rule " + std::string(kRuleWords[request_.partition.rule]) +
+           (papers_ ? ", the paper's stages, whose step is shorter" : "");
   }
 
   /// With the fewest nodes that would do, by estimate.
@@ -385,6 +343,7 @@ class Planner {
   double limit_;
   std::vector<std::size_t> ends_;
   StagesOfPieces stages_;
+  bool papers_ = false;  // under rule exact
 };
 
 }  // namespace

@@ -62,7 +62,9 @@ const KeyTable& partition_keys() {
        .matters = "method search"},
       {.name = "rule",
        .forms = {WordForm{kRuleWords}},
-       .help = "RaNNC's stages as its paper or its code finds them, or the best",
+       .help =
+           "RaNNC's stages as its paper or its code finds them, or the best (paper's, where their "
+           "step is shorter)",
        .field = field<&Study::partition, &PartitionConfig::rule>(),
        .matters = "method rannc"},
       {.name = "blocks",

@@ -142,6 +142,20 @@ TEST_CASE("what the study gives is kept") {
         "stages");
 }
 
+TEST_CASE("rule exact has no longer step than rule paper") {
+  const std::string llama =
+      "model: {family: llama, layers: 8, hidden: 1024, heads: 8, ffn: 2816, vocab: 32000, seq_len: "
+      "1024}\ncluster: {preset: dgx-h100, nodes: 1}\n";
+  for (const std::string& yaml :
+       {kBert, kResnet, llama + "training: {global_batch: 32}\npartition: {method: rannc}\n",
+        llama + "training: {global_batch: 64}\npartition: {method: rannc, margin: 0.8}\n"}) {
+    CAPTURE(yaml);
+    const Seconds exact = step(prepare_text(yaml, {}));
+    const Seconds paper = step(prepare_text(yaml, {"partition.rule=paper"}));
+    CHECK(exact <= paper * (1 + 1e-12));
+  }
+}
+
 TEST_CASE("recomputation is full with several stages, or by the code with several microbatches") {
   const auto full = [](const std::string& yaml, Sets sets) {
     const Study study = prepare_text(yaml, std::move(sets)).study;

@@ -1,0 +1,52 @@
+#include "app/model_profiles.h"
+
+#include <variant>
+
+#include "engine/passes/one_stage_graph.h"
+#include "study/study_origin.h"
+
+namespace trainyard {
+
+namespace {
+
+TrainingGraph graph_of(const Prepared& prepared) {
+  auto made = one_stage_graph(prepared.model, prepared.study, prepared.software);
+  if (const auto* reason = std::get_if<Infeasible>(&made))
+    fail_at(prepared.study, reason->key.empty() ? "partition" : reason->key, reason->reason);
+  return std::get<TrainingGraph>(std::move(made));
+}
+
+}  // namespace
+
+ModelProfiles::ModelProfiles(const PipelineRequest& request, const StudyResolvers& resolvers)
+    : request_(request),
+      resolvers_(resolvers),
+      timer_(resolvers),
+      one_(prepare_study(study_of(1, false), resolvers)),
+      training_(graph_of(one_)),
+      pieces_(pieces_of(training_, one_.hardware, one_.software)) {}
+
+const PieceProfile& ModelProfiles::of(std::int64_t samples, bool recompute) {
+  const auto [at, is_new] =
+      known_.try_emplace({samples, recompute && !request_.recompute}, PieceProfile{});
+  if (is_new) {
+    const Prepared prepared = prepare_study(study_of(samples, recompute), resolvers_);
+    const TrainingGraph graph = graph_of(prepared);
+    at->second = profile_pieces(graph, pieces_.begins, prepared.hardware, prepared.software,
+                                timer_.of(prepared.study, graph));
+  }
+  return at->second;
+}
+
+Study ModelProfiles::study_of(std::int64_t samples, bool recompute) const {
+  Study study = request_.one_stage;
+  study.training.microbatch = study.training.global_batch = samples;
+  if (!request_.recompute) {
+    study.recompute.method =
+        recompute ? RecomputeConfig::Method::kFull : RecomputeConfig::Method::kNone;
+    study.recompute.ends = recompute;
+  }
+  return study;
+}
+
+}  // namespace trainyard
