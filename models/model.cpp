@@ -264,8 +264,8 @@ void check_options(const ModelConfig& config, const BuildOptions& options) {
   if (config.contrast > 0 && options.microbatch % config.contrast != 0) {
     const std::string group = std::to_string(config.contrast);
     throw ConfigError({}, "training.microbatch",
-                      std::to_string(options.microbatch) + " samples are no groups of " + group +
-                          " (model.contrast); a multiple of " + group + " is");
+                      std::to_string(options.microbatch) + " samples cannot be put in groups of " +
+                          group + " (model.contrast); a multiple of " + group + " can");
   }
   if (!(options.dropout >= 0 && options.dropout < 1)) {
     throw ConfigError({}, "training.dropout",

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/readable.h"
 #include "engine/base/user_text.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/plan/plan_limits.h"
@@ -87,8 +88,8 @@ void check_contrast(const Study& study) {
     if (samples % (group * replicas) == 0) continue;
     const std::string over = replicas > 1 ? " over " + text(replicas) + " replicas" : "";
     fail_at(study, "training.microbatch",
-            text(samples) + " samples" + over + " are no groups of " + text(group) +
-                " (model.contrast); a multiple of " + text(group * replicas) + " is");
+            plural(samples, "sample") + over + " cannot be put in groups of " + text(group) +
+                " (model.contrast); a multiple of " + text(group * replicas) + " can");
   }
 }
 

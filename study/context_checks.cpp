@@ -77,7 +77,7 @@ void check_exchange(const Study& study) {
   fail_at(study, key_of(study, "degree"),
           "method ulysses exchanges heads: " + text(ranks) + " ranks (tensor(" +
               text(parallel.tensor) + ") x context(" + text(parallel.context.degree) +
-              ")) do not divide " + text(heads) + " heads and " + text(groups) +
+              ")) would have to divide both " + text(heads) + " heads and " + text(groups) +
               " key-value heads; methods ring and all-gather need not");
 }
 

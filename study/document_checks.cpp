@@ -22,13 +22,12 @@ void check_lengths(const Study& study) {
   }
   const std::string mean = "the mean of " + std::to_string(documents.mean) + " tokens";
   if (documents.least > documents.mean) {
-    fail_at(
-        study, key + ".min",
-        "every document would be longer than " + mean + ", got " + std::to_string(documents.least));
+    fail_at(study, key + ".min",
+            "expected at most " + mean + ", got " + std::to_string(documents.least));
   }
   if (documents.most > 0 && documents.most < documents.mean) {
     fail_at(study, key + ".max",
-            "no document would be as long as " + mean + ", got " + std::to_string(documents.most));
+            "expected at least " + mean + ", got " + std::to_string(documents.most));
   }
 }
 

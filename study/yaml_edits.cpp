@@ -17,7 +17,9 @@ std::shared_ptr<YamlNode::State> parse_value(const std::string& text, const std:
   try {
     return parse_yaml_tree(text, option);
   } catch (const ConfigError& error) {
-    throw ConfigError({option, 0, 0}, printable(path), error.problem());
+    const std::string& inner = error.key_path();
+    throw ConfigError({option, 0, 0}, printable(path) + (inner.empty() ? "" : "." + inner),
+                      error.problem());
   }
 }
 

@@ -85,8 +85,8 @@ TEST_CASE("towers and groups that CLIP cannot have are refused") {
   CHECK(problem_after([](ModelConfig& c) { c.projection_dim = 1; }) ==
         "projection_dim: expected at least 2, got 1");
   CHECK_THROWS_WITH(build_model(small(), {.microbatch = 6}),
-                    Catch::Contains("training.microbatch: 6 samples are no groups of 4 "
-                                    "(model.contrast); a multiple of 4 is"));
+                    Catch::Contains("training.microbatch: 6 samples cannot be put in groups of 4 "
+                                    "(model.contrast); a multiple of 4 can"));
 }
 
 }  // namespace trainyard

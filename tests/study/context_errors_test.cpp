@@ -76,8 +76,8 @@ TEST_CASE("what ranks of a sequence cannot share is refused at its key") {
         "sequences, and there is nothing to balance; write none");
   CHECK(error("{degree: 8, method: ulysses}") ==
         "study.yaml:4:39: parallel.context.degree: method ulysses exchanges heads: 8 ranks "
-        "(tensor(1) x context(8)) do not divide 8 heads and 4 key-value heads; methods ring and "
-        "all-gather need not");
+        "(tensor(1) x context(8)) would have to divide both 8 heads and 4 key-value heads; methods "
+        "ring and all-gather need not");
   CHECK(error("2", {"training.flash_attention=false"}) ==
         at + "method ring computes attention by blocks, with flash kernels, and "
              "training.flash_attention is off here; write ulysses");

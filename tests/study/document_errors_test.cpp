@@ -49,11 +49,11 @@ TEST_CASE("documents that samples cannot be packed of are refused at their key")
         "study.yaml:4:29: data.documents.lengths: documents of 1 token "
         "predict nothing; one has to be longer");
   CHECK(error("{lengths: {mean: 20, min: 21}}") ==
-        "study.yaml:4:45: data.documents.lengths.min: every document would be longer than the mean "
-        "of 20 tokens, got 21");
+        "study.yaml:4:45: data.documents.lengths.min: expected at most the mean of 20 tokens, got "
+        "21");
   CHECK(error("{lengths: {mean: 20, max: 19}}") ==
-        "study.yaml:4:45: data.documents.lengths.max: no document would be as long as the mean of "
-        "20 tokens, got 19");
+        "study.yaml:4:45: data.documents.lengths.max: expected at least the mean of 20 tokens, got "
+        "19");
   CHECK(error("{lengths: 20}", {"model={family: bert, layers: 4, hidden: 64, heads: 8, vocab: 64, "
                                 "seq_len: 48}"}) ==
         at + "samples of families gpt and llama are packed of documents, not those of bert");

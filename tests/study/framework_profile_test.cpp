@@ -67,8 +67,8 @@ TEST_CASE("a name without a profile needs another's, and one with a profile take
 }
 
 TEST_CASE("a profile's own name says the version, too") {
-  for (const std::string name : {"megatron-lm-2022", "pytorch-fsdp-2023", "torchtitan-compiled-2025",
-                                 "Megatron_LM-2021"}) {
+  for (const std::string name :
+       {"megatron-lm-2022", "pytorch-fsdp-2023", "torchtitan-compiled-2025", "Megatron_LM-2021"}) {
     const Prepared own = prepared(name);
     const std::string file = own.software.name + "-" + own.software.version;
     CHECK(same_name(file, name));

@@ -93,15 +93,18 @@ TEST_CASE("microbatches are whole groups of what is told apart") {
   const std::string box = "cluster: {preset: box, nodes: 1}";
   CHECK(clip(box, "global_batch: 64, microbatch: 8") == "no error");
   CHECK(clip(box, "global_batch: 48, microbatch: 6") ==
-        "study.yaml:3:42: training.microbatch: 6 samples are no groups of 4 (model.contrast); a "
-        "multiple of 4 is");
+        "study.yaml:3:42: training.microbatch: 6 samples cannot be put in groups of 4 "
+        "(model.contrast); a "
+        "multiple of 4 can");
   CHECK(clip(box, "global_batch: 48, microbatch: [4, 2]") ==
-        "study.yaml:3:42: training.microbatch: 2 samples are no groups of 4 (model.contrast); a "
-        "multiple of 4 is");
+        "study.yaml:3:42: training.microbatch: 2 samples cannot be put in groups of 4 "
+        "(model.contrast); a "
+        "multiple of 4 can");
   CHECK(clip(box + "\npartition: {cuts: [1], replicas: [2, 6]}",
              "global_batch: 64, microbatch: 16") ==
-        "study.yaml:4:42: training.microbatch: 16 samples over 6 replicas are no groups of 4 "
-        "(model.contrast); a multiple of 24 is");
+        "study.yaml:4:42: training.microbatch: 16 samples over 6 replicas cannot be put in groups "
+        "of 4 "
+        "(model.contrast); a multiple of 24 can");
   CHECK(clip(box + "\nparallel: {tensor: 4}", "global_batch: 64, microbatch: 8") ==
         "study.yaml:3:20: parallel.tensor: 4 ranks do not divide heads 2; 2 does");
   CHECK(clip(box + "\nparallel: {tensor: 2, sequence_parallel: true}",
