@@ -127,6 +127,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("scatter_gather", profile.scatter_gather);
   flag("expandable_segments", profile.expandable_segments);
   flag("per_parameter_shards", profile.per_parameter_shards);
+  flag("reduces_weight_type", profile.reduces_weight_type);
   read_entry(node, "bucket_elements", profile, [&](const YamlNode& entry) {
     profile.bucket_elements =
         static_cast<std::int32_t>(entry.as_integer(1, std::numeric_limits<std::int32_t>::max()));

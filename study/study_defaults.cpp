@@ -251,6 +251,12 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
       zero.by = ZeroConfig::By::kRows;
     study.origins["parallel.zero.layout"] = default_origin(study.framework.name + "'s");
   }
+  if (zero.stage >= 2 && software.reduces_weight_type &&
+      !is_said(study, "parallel.zero.reduce_dtype") && !is_said(study, "training.grad_dtype") &&
+      size_in_bytes(study.training.precision) < size_in_bytes(study.training.grad_dtype)) {
+    zero.reduce_dtype = study.training.precision;
+    study.origins["parallel.zero.reduce_dtype"] = default_origin(study.framework.name + "'s");
+  }
   if (zero.stage >= 3 && study.parallel.pipeline > 1 && software.per_parameter_shards &&
       !is_said(study, "parallel.zero.reduce")) {
     zero.reduce = ZeroConfig::Reduce::kLast;

@@ -74,6 +74,7 @@ struct SoftwareProfile {
   // PyTorch's allocator, and what lies in it.
   bool expandable_segments = false;   // its setting of that name is on
   bool per_parameter_shards = false;  // parallel.zero.layout, where the study does not say it
+  bool reduces_weight_type = false;   // parallel.zero.reduce_dtype, where the study does not say it
   std::int32_t bucket_elements = 0;   // gradients reduced together; 0: training.bucket_elements
   std::string placement = "DPT";
   std::vector<std::string>

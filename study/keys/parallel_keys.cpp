@@ -158,7 +158,7 @@ const KeyTable& zero_keys() {
       {.name = "reduce_dtype",
        .forms = {WordForm{kReduceTypeWords, {}, "type"}},
        .help = "of the gradients of a microbatch, and of their reduction",
-       .fallback = "training.grad_dtype",
+       .fallback = "training.grad_dtype; under pytorch-fsdp the weights' type",
        .matters = "stages 2 and 3"},
       {.name = "offload",
        .forms = {WordForm{kZeroOffloadWords, {}, "part of the training state"},

@@ -70,6 +70,22 @@ TEST_CASE("stages of ZeRO have what frameworks do as their defaults") {
   CHECK_FALSE(zero("zero: 1").reduces_each());
 }
 
+TEST_CASE("FSDP reduces in the type of the weights, where nothing else is said") {
+  const auto reduced = [](const std::string& keys, const std::string& more) {
+    return prepare_text(study_with("zero: " + keys, more)).study.parallel.zero.reduce_dtype;
+  };
+  const std::string fsdp = "framework: pytorch-fsdp\n";
+  CHECK(reduced("3", fsdp) == DType::kBf16);
+  CHECK(reduced("2", fsdp) == DType::kBf16);
+  CHECK(reduced("{stage: 3, reduce_dtype: fp32}", fsdp) == DType::kFp32);
+  CHECK_FALSE(reduced("1", fsdp).has_value());
+  CHECK_FALSE(reduced("3", "framework: torchtitan\n").has_value());
+  CHECK_FALSE(prepare_text(study_with("zero: 3", fsdp), {"training.grad_dtype=fp32"})
+                  .study.parallel.zero.reduce_dtype.has_value());
+  CHECK_FALSE(prepare_text(study_with("zero: 3", fsdp), {"training.precision=fp32"})
+                  .study.parallel.zero.reduce_dtype.has_value());
+}
+
 TEST_CASE("a unit is laid out as the framework lays it out") {
   const auto laid_out = [](const std::string& keys, const std::string& framework) {
     const Study study =
