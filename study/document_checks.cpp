@@ -48,14 +48,6 @@ void check_documents(const Study& study) {
             "lengths are given or drawn, and where documents of a file end is not read in this "
             "version; leave one of data.documents and data.path out");
   }
-  // Attention knows its documents by the number of its first sample, which follows from the replica
-  // and the microbatch.
-  const auto refuse = [&](bool wrong, const std::string& other, const std::string& problem) {
-    if (wrong) fail_at(study, other, problem);
-  };
-  refuse(!study.sharding.empty(), "sharding",
-         "may cut samples over other ranks than replicas, and data.documents counts on whole ones; "
-         "leave one of them out");
 }
 
 }  // namespace trainyard

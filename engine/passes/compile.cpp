@@ -342,6 +342,7 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Program
   if (auto reason = gather_obstacle(plan, !source.pairs.empty())) return reason;
   if (auto reason = make_trainings(model, source, options, watch)) return reason;
   if (auto reason = transfer_obstacle(plan, trainings)) return reason;
+  if (auto reason = document_obstacle(plan, trainings.front())) return reason;
   log.kept = source.kept;
   if (plan.recompute.method == RecomputeConfig::Method::kStageAware ||
       plan.recompute.method == RecomputeConfig::Method::kGroup)

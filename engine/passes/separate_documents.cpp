@@ -1,5 +1,7 @@
 #include "engine/passes/separate_documents.h"
 
+#include "engine/passes/plan_mesh.h"
+
 namespace trainyard {
 
 void separate_documents(Graph& graph) {
@@ -7,6 +9,23 @@ void separate_documents(Graph& graph) {
     const bool attends = op.kind == OpKind::kFlashAttention || op.kind == OpKind::kSoftmax;
     if (attends || op.kind == OpKind::kRope) op.attrs.documents = true;
   }
+}
+
+std::optional<Infeasible> document_obstacle(const Plan& plan, const TrainingGraph& training) {
+  if (!plan.documents.on() || plan.sharding.empty()) return std::nullopt;
+  const Graph& graph = training.graph;
+  const Axes data = data_axes(graph_mesh_of(plan.parallel));
+  for (const Instruction& op : training.forward) {
+    if (!op.attrs.documents) continue;
+    const Tensor& read = graph.tensors[op.reads[0]];
+    const TensorSpec& spec = graph.specs[read.spec];
+    const std::size_t sequence = op.kind == OpKind::kSoftmax ? 2 : 1;
+    if (spec.dims[0].parts[0].axes == data && axes_in(spec.dims[sequence]) == 0) continue;
+    return Infeasible{read.name + " is cut over its samples or its sequence, and data.documents " +
+                          "counts on the whole sequences of a replica",
+                      "sharding"};
+  }
+  return std::nullopt;
 }
 
 std::optional<DocumentDraws> documents_of(const Plan& plan) {

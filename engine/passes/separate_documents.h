@@ -5,7 +5,9 @@
 
 #include <optional>
 
+#include "engine/base/error.h"
 #include "engine/graph/graph.h"
+#include "engine/passes/training_graph.h"
 #include "engine/plan/plan.h"
 #include "engine/program/program.h"
 
@@ -13,6 +15,10 @@ namespace trainyard {
 
 /// Says so of every flash_attention and rope.
 void separate_documents(Graph& graph);
+
+/// Why what a rank computes of its samples does not follow from their numbers: their sequences, or
+/// which of them it has, are cut by a sharding of the study's own; nullopt: it does.
+std::optional<Infeasible> document_obstacle(const Plan& plan, const TrainingGraph& training);
 
 /// What calls bind such attention to; nullopt: samples are not packed.
 std::optional<DocumentDraws> documents_of(const Plan& plan);

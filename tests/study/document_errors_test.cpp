@@ -62,11 +62,4 @@ TEST_CASE("documents that samples cannot be packed of are refused at their key")
              "version; leave one of data.documents and data.path out");
 }
 
-TEST_CASE("what does not go with documents is refused at its own key") {
-  CHECK(
-      error("{lengths: 20}", {"sharding={'*.mlp.down': {weight: [R, R]}}"}) ==
-      "--set sharding={'*.mlp.down': {weight: [R, R]}}: sharding: may cut samples over other ranks "
-      "than replicas, and data.documents counts on whole ones; leave one of them out");
-}
-
 }  // namespace trainyard

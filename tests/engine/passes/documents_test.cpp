@@ -247,6 +247,23 @@ TEST_CASE("replicas of unlike numbers compute what is in their samples of a micr
   }
 }
 
+TEST_CASE("a sharding that cuts samples otherwise than by replicas does not go with documents") {
+  const auto reason = [](const std::string& sharding) {
+    try {
+      compiled_program(
+          prepare_text(study("tensor: {tp0: 2, tp1: 2}, data: 2", "{lengths: {mean: 12}}"),
+                       {"training.microbatch=2", "sharding=" + sharding}));
+    } catch (const std::exception& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  CHECK(reason("{'*.mlp.down': {weight: [tp0, tp1]}}") == "none");
+  CHECK_THAT(reason("{'*.attention': {strategy: {b: tp0}}}"),
+             Catch::Contains("is cut over its samples or its sequence, and data.documents counts "
+                             "on the whole sequences of a replica"));
+}
+
 TEST_CASE("each half of a microbatch attends to documents of its own samples") {
   // Four microbatches of two samples, four layers: one sample to each half.
   const Program program = compiled_program(prepare_text(

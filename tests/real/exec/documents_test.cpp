@@ -77,6 +77,20 @@ TEST_CASE("documents are trained beside every other way to divide a training") {
   }
 }
 
+TEST_CASE("documents are trained beside a sharding of one's own") {
+  const std::string text = parity_study("gpt", kTraining);
+  const LoopbackRun one = run_loopback(text, {kDrawn}, {.steps = 2});
+  const Sets axes = {kDrawn, "parallel.tensor={tp0: 2, tp1: 2}", kAtpSharding};
+  for (const Sets& feature : std::vector<Sets>{
+           {"cluster.ranks=4"},
+           {"cluster.ranks=8", "parallel.data=2", "parallel.zero=3"},
+           {"cluster.ranks=8", "parallel.pipeline=2", "schedule=1f1b", "recompute=full"},
+           {"cluster.ranks=4", "training.flash_attention=false"}}) {
+    CAPTURE(feature);
+    check_same(one, run_loopback(text, joined(axes, feature), {.steps = 2}), kFp64);
+  }
+}
+
 TEST_CASE("attention that keeps its scores stays inside documents, too") {
   for (const std::string family : {"gpt", "llama"}) {
     const std::string text = parity_study(family, kTraining);
