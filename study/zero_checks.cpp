@@ -78,11 +78,6 @@ void check_zero(const Study& study) {
              ("use fewer than parallel.data " + std::to_string(parallel.data)));
   check_reshard(study);
   if (!parallel.replicas.empty()) check_beside_replicas(study);
-  refuse(study.schedule.post_validation && (zero.stage > 1 || zero.replicate > 1),
-         "parallel.zero.stage",
-         stage + (zero.replicate > 1 ? " in groups of replicas" : "") +
-             " does not go with schedule.post_validation, whose gradients stay for the next step; "
-             "write stage 0 or 1");
   const bool double_gradients = study.training.grad_dtype == DType::kFp64;
   refuse(double_gradients && zero.reduce_dtype.has_value(), "parallel.zero.reduce_dtype",
          "gradients add up in fp64, and are reduced so; leave it out");

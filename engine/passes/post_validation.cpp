@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/passes/step_reductions.h"
 #include "engine/passes/step_segments.h"
 #include "engine/program/add_attrs.h"
 
@@ -18,6 +19,7 @@ class PostValidation {
   explicit PostValidation(ProgramDraft& draft) : draft_(draft), step_(draft.step) {}
 
   void run() {
+    keep_gradients();
     keep_norm_in_rank();
     for (std::int32_t rank = 0; rank < draft_.num_ranks; ++rank) {
       const ValueId sum = sum_so_far(rank);
@@ -26,7 +28,6 @@ class PostValidation {
     }
     step_.zero_of_rank.resize(draft_.num_ranks);
     for (std::int32_t stage = 0; stage < draft_.num_stages; ++stage) zero_late(stage);
-    keep_gradients();
   }
 
  private:
@@ -34,9 +35,10 @@ class PostValidation {
   std::vector<ProgramOp>& ops(SegmentId id) { return program().segments[id].ops; }
   bool is_last(std::int32_t rank) const { return rank + 1 == draft_.num_ranks; }
 
+  /// As they are when they have been reduced.
   void keep_gradients() {
     Indexed<ValueId, bool> kept(program().values.size(), false);
-    for (const Bucket& bucket : draft_.plan.buckets) kept[bucket.gradient] = true;
+    for (const Bucket& bucket : draft_.plan.buckets) kept[reduced_storage(bucket)] = true;
     for (const ValueId v : kept.keys()) {
       if (kept[storage_root(program(), v)]) {
         program().values[v].scope = Scope::kPersistent;
@@ -140,12 +142,21 @@ class PostValidation {
     return sum;
   }
 
-  /// Rewrites UPDATE: it looks at the sum so far alone, and nothing is freed.
+  /// Rewrites UPDATE: it looks at the sum so far alone, and what stays is not freed.
   void update_optimistically(std::int32_t rank, ValueId sum) {
     const ValueId flag = number("updated@" + std::to_string(rank), DType::kUint8);
     ops(step_.norm[rank]).push_back(kernel(OpKind::kWithinClip, {sum}, flag));
     std::vector<ProgramOp>& update = ops(step_.update[rank]);
-    std::erase_if(update, [](const ProgramOp& op) { return op.kind == OpKind::kFree; });
+    for (ProgramOp& op : update) {
+      if (op.kind != OpKind::kFree) continue;
+      const auto stays = [&](const Operand& freed) {
+        const ValueId root = storage_root(program(), freed.value);
+        return program().values[root].scope == Scope::kPersistent;
+      };
+      op.reads.erase(std::remove_if(op.reads.begin(), op.reads.end(), stays), op.reads.end());
+    }
+    std::erase_if(update,
+                  [](const ProgramOp& op) { return op.kind == OpKind::kFree && op.reads.empty(); });
     for (ProgramOp& op : update) {
       if (op.kind != OpKind::kAdamW && op.kind != OpKind::kSgd) continue;
       op.reads = {op.reads.back()};
@@ -162,7 +173,7 @@ class PostValidation {
     const auto& own = draft_.plan.of_rank[rank];
     return std::any_of(own.begin(), own.end(), [&](std::size_t i) {
       const Bucket& bucket = draft_.plan.buckets[i];
-      return !bucket.tied.empty() && bucket.gradient == root;
+      return !bucket.tied.empty() && reduced_storage(bucket) == root;
     });
   }
   ValueId guard_of_tied(std::int32_t rank, ValueId sum) const {
@@ -210,6 +221,7 @@ class PostValidation {
     const ValueId flag = number("invalid@" + std::to_string(rank), DType::kUint8);
     std::vector<ProgramOp> correct = {kernel(OpKind::kBeyondClip, {all}, flag)};
     for (ProgramOp op : ops(step_.update[rank])) {
+      if (op.kind == OpKind::kFree) continue;
       if (op.kind == OpKind::kAverage) continue;  // does not depend on the norm
       op.guard = Operand{flag, 0};
       if (!is_collective(op.kind)) {

@@ -167,8 +167,6 @@ TEST_CASE("what ZeRO does not go with is refused at its key") {
              "share a sequence (parallel.context); write a multiple of 4");
   CHECK(fault("zero: {stage: 3, reduce_dtype: int8}")
             .starts_with(at + "43: parallel.zero.reduce_dtype"));
-  CHECK(fault("zero: 3", "schedule: {method: 1f1b, post_validation: true}\n")
-            .find("stage 3 does not go with schedule.post_validation") != std::string::npos);
   const auto beside_replicas = [&](const std::string& zero) {
     return fault("zero: {stage: 3, " + zero + "}", "partition: {replicas: [2, 6]}\n");
   };

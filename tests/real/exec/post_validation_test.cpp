@@ -118,6 +118,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("gradients and parameters in shards train with post-validation as without") {
+  const Sets two = {"parallel.data=2", "parallel.pipeline=2"};
+  const std::vector<std::string> zero = {"2",
+                                         "{stage: 2, reduce: each}",
+                                         "3",
+                                         "{stage: 3, reduce: last, prefetch: 0}",
+                                         "{stage: 3, reshard_after_forward: false}",
+                                         "{stage: 3, layout: per-parameter}",
+                                         "{stage: 3, layout: per-parameter, reduce: last}"};
+  const std::string text = study("gpt", kAdamW);
+  for (const std::string& keys : zero) {
+    CAPTURE(keys);
+    const Sets layout = joined(two, {"parallel.zero=" + keys});
+    check_plan(text, plan("zb-h1", false, layout), plan("zb-h1", true, layout));
+  }
+  const Sets groups = {"cluster.ranks=8", "parallel.data=4", "parallel.pipeline=2"};
+  for (const std::string keys : {"{stage: 1, replicate: 2}", "{stage: 3, replicate: 2}",
+                                 "{stage: 3, reshard_after_forward: 2}"}) {
+    CAPTURE(keys);
+    const Sets layout = joined(groups, {"parallel.zero=" + keys, "recompute=full"});
+    check_plan(text, plan("1f1b", false, layout), plan("1f1b", true, layout));
+  }
+}
+
 TEST_CASE("without a clip no step runs twice") {
   const std::string text = study("gpt", kAdamW + ", clip_norm: 0");
   const LoopbackRun one = run_loopback(text, plan("zb-2p", false), {.steps = 3});
