@@ -38,7 +38,6 @@ void check_company(const Study& study) {
   const auto refuse = [&](bool wrong, const std::string& key, const std::string& remedy) {
     if (wrong) fail_at(study, key, "does not go with parallel.context in this version; " + remedy);
   };
-  refuse(!study.partition.replicas.empty(), "partition.replicas", "leave one of them out");
   refuse(!study.sharding.empty(), "sharding", "leave one of them out");
   refuse(parallel.tensor_overlap != "none", "parallel.tensor_overlap", "write none");
   refuse(!parallel.tensor_axes.empty(), "parallel.tensor",

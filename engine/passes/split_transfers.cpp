@@ -104,7 +104,7 @@ class TransferSplitter {
   /// Whether its first dim is the sequences of the rank; else it is alike on all replicas.
   bool has_sequences(ValueId id) const {
     const TensorSpec spec = spec_of(program_, program_.values[id]);
-    const Axes& data = program_.groups[kDataGroup].axes;
+    const Axes data = data_axes(program_.mesh);
     return !spec.dims.empty() && spec.dims[0].parts[0].axes == data;
   }
 

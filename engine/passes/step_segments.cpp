@@ -240,7 +240,8 @@ class StepBuilder {
       const auto held = static_cast<AxisSet>(bucket.replicated & ~divided_over(bucket, parallel_));
       std::int64_t alike = group_size(program().mesh, axes_of(held));
       const bool all_have_it = !shards_state() && bucket.owner < 0;
-      if (unlike() && all_have_it) alike *= parallel_.replicas_at(rank);
+      if (unlike() && all_have_it)
+        alike *= std::int64_t{parallel_.replicas_at(rank)} * parallel_.context.degree;
       attrs.share = 1.0F / static_cast<float>(alike);
       op.attrs = add_attrs(program(), attrs);
       op.reads.push_back({reduced_[i], 0});

@@ -231,19 +231,21 @@ TEST_CASE("a rank computes what its queries see in the samples that it has") {
 TEST_CASE("replicas of unlike numbers compute what is in their samples of a microbatch") {
   const std::string drawn = "{lengths: {mean: 12}, seed: 3}";
   for (const std::string fidelity : {"analytic", "fluid"}) {
-    CAPTURE(fidelity);
-    const Prepared prepared = prepare_text(
-        study("tensor: 1", drawn),
-        {"fidelity=" + fidelity, "partition={replicas: [1, 3]}", "training.microbatch=4"});
-    const Program program = compiled_program(prepared);
-    const Trace alone = run(prepared, program, false), folded = run(prepared, program, true);
-    const std::vector<double> counted = counted_flop(program);
-    REQUIRE(alone.ranks.size() == 4);
-    for (const RankTrace& rank : alone.ranks)
-      CHECK(rank.executed_flop == Approx(counted[position(rank.rank)]).epsilon(1e-12));
-    CHECK(folded.period == Approx(alone.period).epsilon(1e-9));
-    // The first of three has two samples of four, the others one each, of lengths of their own.
-    CHECK(folded.ranks.size() == 4);
+    for (const std::size_t shared : {std::size_t{1}, std::size_t{2}}) {
+      CAPTURE(fidelity, shared);
+      const Prepared prepared = prepare_text(
+          study("context: " + std::to_string(shared), drawn),
+          {"fidelity=" + fidelity, "partition={replicas: [1, 3]}", "training.microbatch=4"});
+      const Program program = compiled_program(prepared);
+      const Trace alone = run(prepared, program, false), folded = run(prepared, program, true);
+      const std::vector<double> counted = counted_flop(program);
+      REQUIRE(alone.ranks.size() == 4 * shared);
+      for (const RankTrace& rank : alone.ranks)
+        CHECK(rank.executed_flop == Approx(counted[position(rank.rank)]).epsilon(1e-12));
+      CHECK(folded.period == Approx(alone.period).epsilon(1e-9));
+      // The first of three has two samples of four, the others one each, of lengths of their own.
+      CHECK(folded.ranks.size() == 4 * shared);
+    }
   }
 }
 

@@ -117,6 +117,32 @@ TEST_CASE("each pipeline rank's replicas divide gradients and parameters by thei
   }
 }
 
+TEST_CASE("ranks of unlike replicas share sequences") {
+  const std::string training = "precision: fp64, dropout: 0, clip_norm: 0.01, lr: {peak: 0.01}";
+  const std::vector<Sets> features = {
+      {"parallel.context=2"},
+      {"parallel.context={degree: 2, method: all-gather, balance: none}", "parallel.zero=1"},
+      {"parallel.context={degree: 2, method: ulysses}", "parallel.zero=3", "recompute=full"},
+      {"parallel.context=2", "parallel.zero={stage: 2, reduce: each}", "schedule=zb-h1"},
+      {"parallel.context=2", "data.documents={lengths: {mean: 5, min: 2}, seed: 11}"}};
+  for (const std::string family : {"gpt", "llama"}) {
+    const std::string text = parity_study(family, training);
+    for (const Sets& feature : features) {
+      CAPTURE(family, feature);
+      const bool packed = feature.back().starts_with("data.documents");
+      const LoopbackRun one =
+          run_loopback(text, packed ? Sets{feature.back()} : Sets{}, {.steps = 2});
+      check_same(one, run_loopback(text, joined(on(8, "replicas: [1, 3]"), feature), {.steps = 2}),
+                 kFp64);
+    }
+    const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
+    const Sets both = {"parallel.context=2", "parallel.tensor=2",
+                       "parallel.sequence_parallel=true"};
+    check_same(one, run_loopback(text, joined(on(12, "replicas: [1, 2]"), both), {.steps = 2}),
+               kFp64);
+  }
+}
+
 TEST_CASE("what all replicas have alike goes to each, and its gradients come back once") {
   // T5's relative biases go whole from stage to stage: one replica leads three, or none.
   const std::string text = parity_study("t5", kTraining);
