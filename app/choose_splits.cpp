@@ -19,6 +19,7 @@
 #include "engine/passes/one_stage_graph.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/select_kernels.h"
+#include "engine/passes/separate_documents.h"
 #include "engine/passes/tensor_methods.h"
 #include "engine/planner/axis_links.h"
 #include "engine/planner/map_problem.h"
@@ -68,6 +69,9 @@ Study one_device(Study study) {
   study.parallel.tensor_method = "megatron";
   study.recompute = {};
   study.offload = {};
+  // What ops take in proportion: neither casts nor documents change with how they are split.
+  study.training.fp8 = {};
+  study.documents = {};
   return study;
 }
 
@@ -84,6 +88,7 @@ class SplitChooser {
         budget_(static_cast<double>(budget_of(prepared))) {}
 
   ChosenSplits run() {
+    if (study_.documents.on()) separate_documents(kernels_);
     auto whole = plan_whole(kernels_, plan_);
     if (const auto* reason = std::get_if<Infeasible>(&whole)) throw plan_error(study_, *reason);
     whole_ = std::get<PlannedGraph>(std::move(whole));

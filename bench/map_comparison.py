@@ -28,6 +28,8 @@ PEERS = {
     "megatron": ("megatron", False, MICROBATCH),
     "megatron, split sequence": ("megatron", True, MICROBATCH),
     "atp": ("atp", False, MICROBATCH),
+    "atp, 4 x 2": ("{name: atp, mesh: [4, 2]}", False, MICROBATCH),
+    "atp, 2 x 4": ("{name: atp, mesh: [2, 4]}", False, MICROBATCH),
     "smp, memory": ("{name: smp, optimize: memory}", False, MICROBATCH // TENSOR),
     "smp, speed": ("{name: smp, optimize: speed}", False, MICROBATCH // TENSOR),
     "smp, memory, prescaled": ("{name: smp, optimize: memory, prescaled_batch: true}", False, MICROBATCH),

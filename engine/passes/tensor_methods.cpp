@@ -49,13 +49,14 @@ constexpr NotBeside kNotSmp[] = {
 
 constexpr NotBeside kNotMap[] = {
     {Beside::kSequenceParallel, "splits sequences where that costs least; write false"},
-    {Beside::kContext},
+    {Beside::kContext,
+     "splits sequences where that costs least, and has attention read whole ones; write 1"},
     {Beside::kModules,
      "chooses for all ops; leave it out, or fix ops by tensor_method: {name: map, ops: {...}}"},
-    {Beside::kOverlap},
-    {Beside::kSharding, "chooses how each op is split; leave one of them out"},
-    {Beside::kDocuments},
-    {Beside::kFp8}};
+    {Beside::kOverlap,
+     "may split the batch over any of its axes, and chunks of a microbatch would lie on some of "
+     "their ranks; write none"},
+    {Beside::kSharding, "chooses how each op is split; leave one of them out"}};
 
 constexpr NotBeside kNotOfForm[] = {
     {Beside::kSequenceParallel, "splits samples and features, not the sequence; write false"},

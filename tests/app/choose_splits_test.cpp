@@ -82,7 +82,7 @@ TEST_CASE("map is no slower than Megatron, ATP on any mesh, or smp") {
         CAPTURE(mesh);
         CHECK(map <= under("parallel.tensor_method={name: atp, mesh: " + mesh + "}") * (1 + 1e-9));
       }
-      // Of each rank's own samples, so that a group has the same eight.
+      // Each rank's own samples: a group has the same eight.
       for (const std::string mode : {"memory", "speed"}) {
         CAPTURE(mode);
         Sets with = sets;

@@ -11,6 +11,7 @@
 #include "engine/passes/plan_megatron.h"
 #include "engine/passes/plan_smp.h"
 #include "engine/passes/select_kernels.h"
+#include "engine/passes/separate_documents.h"
 #include "engine/sharding/spec_text.h"
 #include "tests/support/studies.h"
 
@@ -146,6 +147,21 @@ TEST_CASE("the batch over one axis, Megatron over the other") {
   CHECK(to_text(made.sharding.specs[made.sharding.stored[made.graph.loss]], plan.mesh) ==
         "[R] P(dp tp0)");
   CHECK_THAT(rank_text(made), Catch::Contains("slice tokens[dp, R] -> tokens.slice[dp tp0, R]"));
+}
+
+TEST_CASE("documents are of a replica's samples, which attention has all of") {
+  const std::string key = "\"*.attention.probabilities\": {strategy: ";
+  const auto plan_of = [&](const std::string& uses) {
+    Trial trial = trial_of("{" + key + uses + "}}");
+    separate_documents(trial.kernels);
+    return plan_map(trial.kernels, trial.plan);
+  };
+  CHECK(std::holds_alternative<PlannedGraph>(plan_of("{g: [tp0, tp1]}")));
+  const auto refused = plan_of("{b: [tp0], g: [tp1]}");
+  REQUIRE(std::holds_alternative<Infeasible>(refused));
+  CHECK(std::get<Infeasible>(refused).key == "parallel.tensor_method.ops.*.attention.probabilities");
+  CHECK_THAT(std::get<Infeasible>(refused).reason,
+             Catch::Contains("ranks along tp0 would have some of these each"));
 }
 
 TEST_CASE("what an entry splits and cannot is blamed on the entry") {

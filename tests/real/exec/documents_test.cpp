@@ -66,6 +66,15 @@ TEST_CASE("documents are trained beside every other way to divide a training") {
       {"cluster.ranks=4", "partition={replicas: [1, 3]}", "training.microbatch=[5, 3]"},
       {"cluster.ranks=4", "parallel.tensor={tp0: 2, tp1: 2}"},
       {"cluster.ranks=2", "partition={cuts: [1, 3], on: [0, 1, 0]}"},
+      {"cluster.ranks=2", "parallel.tensor=2", "parallel.tensor_method=map",
+       "training.microbatch=2"},
+      {"cluster.ranks=4", "parallel.tensor=4", "parallel.tensor_method={name: map, mesh: [2, 2]}",
+       "training.microbatch=4"},
+      // Samples split over tp0 but where their documents are asked for; the loss and its divisor.
+      {"cluster.ranks=4", "parallel.tensor=4", "training.microbatch=4",
+       "parallel.tensor_method={name: map, mesh: [2, 2], ops: {'*.qkv.linear': {strategy: {d0: "
+       "[tp0], o: [tp1]}}, '*.proj.linear': {strategy: {d0: [tp0], i: [tp1]}}, 'lm_head.linear': "
+       "{strategy: {d0: [tp0], o: [tp1]}}}}"},
       {"recompute=full"}};
   for (const std::string family : {"gpt", "llama"}) {
     const std::string text = parity_study(family, kTraining);

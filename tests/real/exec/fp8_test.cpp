@@ -35,7 +35,10 @@ const std::vector<Sets> kLayouts = {
     {"cluster.ranks=2", "parallel.data=2", "training.microbatch=4"},
     {"cluster.ranks=2", "parallel.tensor=2", "training.microbatch=8"},
     {"cluster.ranks=4", "parallel.tensor=2", "parallel.data=2", "training.microbatch=4",
-     "parallel.sequence_parallel=true", "parallel.zero=1"}};
+     "parallel.sequence_parallel=true", "parallel.zero=1"},
+    {"cluster.ranks=2", "parallel.tensor=2", "parallel.tensor_method=map", "training.microbatch=8"},
+    {"cluster.ranks=4", "parallel.tensor=4", "parallel.tensor_method={name: map, mesh: [2, 2]}",
+     "training.microbatch=8"}};
 
 }  // namespace
 
