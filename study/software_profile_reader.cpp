@@ -85,6 +85,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("saves_dropout_mask", profile.saves_dropout_mask);
   flag("casts_logits", profile.casts_logits);
   flag("attention_transposes", profile.attention_transposes);
+  flag("autocast_kernels", profile.autocast_kernels);
   flag("image_copies", profile.image_copies);
   flag("flash_attention", profile.flash_attention);
   flag("selective_by_op", profile.selective_by_op);

@@ -37,10 +37,12 @@ struct SoftwareProfile {
   bool saves_dropout_mask = false;      // one byte per element; else the mask is drawn again
   bool casts_logits = false;          // the loss is of a copy of the logits in fp32 (memory alone)
   bool attention_transposes = false;  // unfused attention copies q, k, v and its output
-  bool image_copies = false;          // tensor cores' convolutions copy images to channels last
-                                      // and back; false: images are so already
-  bool flash_attention = true;        // false: the framework has none
-  std::string flash_kernel;           // "flash-attention-2"; empty or unknown: the device's best
+  // GELU and softmax of 16-bit tensors op by op, in fp32: autocast around unfused source.
+  bool autocast_kernels = false;
+  bool image_copies = false;    // tensor cores' convolutions copy images to channels last
+                                // and back; false: images are so already
+  bool flash_attention = true;  // false: the framework has none
+  std::string flash_kernel;     // "flash-attention-2"; empty or unknown: the device's best
 
   bool selective_by_op = false;  // recompute: selective is by op, not of the attention core
   // FP8, where the study does not say it.

@@ -66,6 +66,7 @@ std::string text_by_head(const OpForm& op) {
       return op.num_operands > 1 ? "b (g r) s t*, b t* -> b (g r) s t*"
                                  : "b (g r) s t* -> b (g r) s t*";
     case OpKind::kTanh:
+    case OpKind::kCast:
     case OpKind::kAffine: return "b (g r) s t -> b (g r) s t";
     case OpKind::kDropout: return "b (g r) s t -> b (g r) s t ; b (g r) s t";
     case OpKind::kTranspose: return "b s (g r e) -> b s (g r e)";

@@ -42,6 +42,7 @@ OpInfo general_info(OpKind kind) {
     case kWhere:
       return {.backward = F::kFactors, .dx_saved_inputs = bits({0}), .dw_saved_inputs = bits({0})};
     case kAffine:
+    case kCast:
     case kCumsum:
     case kZeroPad: return {.backward = F::kApart};
     case kPower:
@@ -177,7 +178,6 @@ OpInfo make_info(OpKind kind) {
     case kJoin:
     case kSlice: return {.backward = F::kSpecial, .kernel = K::kNone};
     case kZero:
-    case kCast:
     case kDeviceCopy:
     case kCopyIn:
     case kCopyOut:
@@ -217,6 +217,7 @@ bool is_general(OpKind kind) {
     case kDiv:
     case kWhere:
     case kAffine:
+    case kCast:
     case kPower:
     case kExp:
     case kLog:

@@ -1,6 +1,9 @@
 #include "engine/passes/select_kernels.h"
 
 #include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <numbers>
 #include <utility>
 
 namespace trainyard {
@@ -31,6 +34,8 @@ class KernelSelector {
         dropout(op);
       } else if (op.kind == OpKind::kCrossEntropy) {
         cross_entropy(op);
+      } else if (op.kind == OpKind::kGelu && op.attrs.tanh_gelu && software_.autocast_kernels) {
+        gelu_by_ops(op);
       } else if (const std::size_t fused = fuse_linear(i); fused > 0) {
         i = i + (fused - 1);
       } else {
@@ -116,6 +121,55 @@ class KernelSelector {
     emit(std::move(op));
   }
 
+  /// Behind `origin`, element by element; writes `y`, or a tensor of its own of `type`.
+  TensorId element_wise(const Op& origin, OpKind kind, const OpAttrs& attrs,
+                        std::initializer_list<TensorId> inputs, std::string_view name, DType type,
+                        TensorId y = kNoIndex) {
+    Op op = derived(origin, kind);
+    op.attrs = attrs;
+    op.inputs.assign(inputs.begin(), inputs.end());
+    if (y == kNoIndex) y = new_tensor(origin, name, tensor(op.inputs[0]).shape, type);
+    op.outputs = {y};
+    emit(std::move(op));
+    return y;
+  }
+
+  /// In what autocast takes powers and softmaxes.
+  static DType wide(DType type) { return size_in_bytes(type) == 2 ? DType::kFp32 : type; }
+
+  TensorId cast(const Op& origin, const OpAttrs& attrs, TensorId x, std::string_view name,
+                DType type, TensorId y = kNoIndex) {
+    if (tensor(x).dtype == type) return x;
+    return element_wise(origin, OpKind::kCast, attrs, {x}, name, type, y);
+  }
+
+  /// Transformers' gelu_new, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), a kernel for each op;
+  /// autocast takes the power in fp32, and what it meets follows.
+  void gelu_by_ops(const Op& origin) {
+    const TensorId narrow = origin.inputs[0], result = origin.outputs[0];
+    const DType type = wide(tensor(narrow).dtype);
+    const auto affine = [&](TensorId of, std::string_view name, double scale, double shift = 0) {
+      OpAttrs attrs;
+      attrs.scale = static_cast<float>(scale);
+      attrs.shift = static_cast<float>(shift);
+      return element_wise(origin, OpKind::kAffine, attrs, {of}, name, type);
+    };
+    const TensorId x = cast(origin, {}, narrow, "wide", type);
+    OpAttrs cube;
+    cube.exponent = 3;
+    TensorId t = element_wise(origin, OpKind::kPower, cube, {x}, "cube", type);
+    t = affine(t, "small_cube", 0.044715);
+    t = element_wise(origin, OpKind::kAdd, {}, {x, t}, "sum", type);
+    t = affine(t, "angle", std::sqrt(2 / std::numbers::pi));
+    t = element_wise(origin, OpKind::kTanh, {}, {t}, "tanh", type);
+    t = affine(t, "gate", 1, 1);
+    const TensorId half = affine(x, "half", 0.5);
+    const bool same = tensor(result).dtype == type;
+    t = element_wise(origin, OpKind::kMul, {}, {half, t}, "product", type,
+                     same ? result : kNoIndex);
+    cast(origin, {}, t, "", tensor(result).dtype, result);
+  }
+
   /// c tanh(s / c) of scores that are over c already.
   TensorId capped(const Op& origin, TensorId x) {
     for (const OpKind kind : {OpKind::kTanh, OpKind::kAffine}) {
@@ -162,10 +216,18 @@ class KernelSelector {
     const Shape square = {batch, attrs.heads, queries, keys};
     Op scores = derived(origin, OpKind::kScores);
     if (attrs.softcap > 0) scores.attrs.scale /= attrs.softcap;
+    const float scale = scores.attrs.scale;
+    const bool by_ops = software_.autocast_kernels && scale != 1;
+    if (by_ops) scores.attrs.scale = 1;
     scores.inputs = {q, k};
     TensorId x = new_tensor(origin, "scores", square, dtype);
     scores.outputs = {x};
     emit(std::move(scores));
+    if (by_ops) {
+      OpAttrs scaled = attrs;
+      scaled.scale = scale;
+      x = element_wise(origin, OpKind::kAffine, scaled, {x}, "scaled_scores", dtype);
+    }
     if (attrs.softcap > 0) x = capped(origin, x);
 
     const TensorId mask = attrs.has_mask ? origin.inputs[attrs.packed ? 1 : 2] : kNoIndex;
@@ -176,12 +238,15 @@ class KernelSelector {
       bias.outputs = {x};
       emit(std::move(bias));
     }
+    const DType of_softmax = software_.autocast_kernels ? wide(dtype) : dtype;
+    x = cast(origin, attrs, x, "wide_scores", of_softmax);
     Op softmax = derived(origin, OpKind::kSoftmax);
     softmax.inputs = {x};
     if (mask != kNoIndex) softmax.inputs.push_back(mask);
-    x = new_tensor(origin, "probabilities", square, dtype);
+    x = new_tensor(origin, "probabilities", square, of_softmax);
     softmax.outputs = {x};
     emit(std::move(softmax));
+    x = cast(origin, attrs, x, "narrow_probabilities", dtype);
 
     if (attrs.rate > 0) x = masked_dropout(origin, x, kNoIndex);
 

@@ -130,7 +130,7 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kCrossEntropySum: return {.forward = cross_entropy_sum};
       case kCrossEntropy: return {.forward = cross_entropy, .input_grad = cross_entropy_dx};
       case kZero: return {.forward = zero};
-      case kCast:
+      case kCast: return {.forward = cast, .input_grad = cast};
       case kDeviceCopy: return {.forward = cast};
       case kAmax: return {.forward = amax};
       case kQuantize: return {.forward = quantize};

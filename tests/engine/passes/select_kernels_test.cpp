@@ -68,4 +68,44 @@ TEST_CASE("a window as long as the sequence is none") {
   CHECK(find(select(shape, true), OpKind::kFlashAttention).attrs.attended == 7);
 }
 
+namespace {
+
+/// One MLP and attention without flash of a framework under autocast.
+Graph by_autocast(DType type, bool tanh_gelu) {
+  AttentionShape shape = kShape;
+  shape.kv_heads = 4;
+  GraphBuilder m("block", type);
+  const TensorId x = m.input("x", {1, 8, 48}, type);
+  TensorId y = m.attention("attention", x, shape);
+  y = m.activation("mlp", OpKind::kGelu, y, tanh_gelu);
+  const TensorId target = m.input("target", {1, 8, 16}, type);
+  SoftwareProfile software;
+  software.autocast_kernels = true;
+  return select_kernels(m.finish(m.mse("loss", y, target)), software, false);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "autocast takes softmax and the power in GELU in fp32, a kernel for each op of the source") {
+  const Graph graph = by_autocast(DType::kFp16, true);
+  CHECK(kinds(graph) ==
+        "split scores affine cast softmax cast context "
+        "cast power affine add affine tanh affine affine mul cast mse");
+  // 1 / sqrt(4) by a kernel of its own.
+  CHECK(find(graph, OpKind::kScores).attrs.scale == 1);
+  CHECK(find(graph, OpKind::kAffine).attrs.scale == 0.5F);
+  for (const OpKind kind : {OpKind::kSoftmax, OpKind::kPower, OpKind::kTanh, OpKind::kMul})
+    CHECK(graph.tensors[find(graph, kind).outputs[0]].dtype == DType::kFp32);
+  CHECK(graph.tensors[find(graph, OpKind::kContext).inputs[0]].dtype == DType::kFp16);
+  CHECK(graph.tensors[find(graph, OpKind::kMse).inputs[0]].dtype == DType::kFp16);
+}
+
+TEST_CASE("without 16 bits nothing is cast; the GELU of the error function is one kernel") {
+  CHECK(kinds(by_autocast(DType::kFp32, true)) ==
+        "split scores affine softmax context power affine add affine tanh affine affine mul mse");
+  CHECK(kinds(by_autocast(DType::kBf16, false)) ==
+        "split scores affine cast softmax cast context gelu mse");
+}
+
 }  // namespace trainyard
