@@ -94,6 +94,8 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("overlap_data_parallel", profile.overlap_data_parallel);
   flag("overlap_tensor_gradient", profile.overlap_tensor_gradient);
   flag("async_tensor", profile.async_tensor);
+  flag("copies_moved_dims", profile.copies_moved_dims);
+  flag("separate_projections", profile.separate_projections);
   flag("clip_reads_norm", profile.clip_reads_norm);
   flag("always_norm", profile.always_norm);
   read_entry(node, "flash_kernel", profile,
@@ -115,6 +117,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
     profile.fp8_recipe = static_cast<Fp8Recipe>(1 + read_word(entry, "recipe", kFp8RecipeWords));
   });
   flag("fp8_gathers", profile.fp8_gathers);
+  flag("fuses_amax", profile.fuses_amax);
   flag("fp8_amax_of_replicas", profile.fp8_amax_of_replicas);
   if (const auto entry = node.find("schedules")) {
     profile.schedules = read_schedules(entry->at("value"));

@@ -36,6 +36,7 @@ void resolve_fp8(Study& study, const HardwareProfile& hardware, const SoftwarePr
     study.origins["training.precision.gather"] = default_origin(
         fp8.whole() ? study.framework.name + "'s" : "scales of rows and blocks are not gathered");
   }
+  fp8.fuses_amax = software.fuses_amax;
   fp8.transposes = hardware.architecture == "hopper";
   if (const auto reason = unsupported(hardware, DType::kFp8)) {
     fp8.obstacle = *reason;

@@ -48,6 +48,7 @@ struct SoftwareProfile {
   // FP8, where the study does not say it.
   Fp8Recipe fp8_recipe = Fp8Recipe::kTensorwise;
   bool fp8_gathers = false;
+  bool fuses_amax = false;  // a tensor's largest element is found by the kernel that makes it
   // A tensor's largest element is that of all ranks; false: of the tensor group's, so that replicas
   // have scales of their own.
   bool fp8_amax_of_replicas = false;
@@ -66,7 +67,12 @@ struct SoftwareProfile {
   bool overlap_data_parallel = true;        // buckets are reduced during the backward
   bool overlap_tensor_gradient = true;      // input-gradient all-reduce behind the weight gradient
   bool async_tensor = false;                // has asynchronous tensor parallelism
-  bool clip_reads_norm = false;             // the host waits for the gradient norm
+  // Collectives know a tensor's first dim alone: one along another is of a copy, in pieces.
+  bool copies_moved_dims = false;
+  // q, k and v, gate and up are products apart: the gradients of what they read are added up, and
+  // no reduction comes right behind one of them.
+  bool separate_projections = false;
+  bool clip_reads_norm = false;        // the host waits for the gradient norm
   bool always_norm = false;            // the update is guarded by a finite norm, clipped or not
   bool synchronous_transfers = false;  // the host waits for the device at every pipeline transfer
   // But what runs these waits in streams: split backwards, several stages per rank.

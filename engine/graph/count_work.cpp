@@ -260,6 +260,10 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
     case OpKind::kZero: work.of_gradients = true; break;
     // Casts to 8 bits are a library's kernels, or the compiler's.
     case OpKind::kAmax:
+      work.plain_copy = true;
+      if (attrs.in_passing) work.bytes -= size(reads[0]);
+      break;
+    case OpKind::kTranspose: work.plain_copy = attrs.heads == 0; break;
     case OpKind::kQuantize:
     case OpKind::kDeviceCopy:
     case OpKind::kCopyIn:

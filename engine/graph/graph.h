@@ -128,6 +128,7 @@ struct OpAttrs {
   bool copies = false;   // view, pieces, narrow, split by sizes: into storage of its own, where the
                          // others are views of their operand
   bool maximum = false;  // all_reduce: the largest, not the sum
+  bool in_passing = false;  // amax: by the kernel that makes the tensor
   bool partial_gradient =
       false;        // all_gather: its gradient arrives as partial sums (column linear)
   DimList dims;     // permute: which dim of the operand each of the result's is; sum: which go

@@ -10,6 +10,7 @@
 #include "engine/passes/bucket_values.h"
 #include "engine/passes/buffer_transfers.h"
 #include "engine/passes/chunk_order.h"
+#include "engine/passes/copy_moved_dims.h"
 #include "engine/passes/differentiate.h"
 #include "engine/passes/fp8_products.h"
 #include "engine/passes/gather_units.h"
@@ -130,6 +131,12 @@ constexpr std::tuple kTrainingPasses = {
          [](TrainingGraph& training, const PassContext&, const Fp8Config& config,
             const AmaxAxes& axes,
             WeightCasts weights) { return cast_products(training, config, axes, weights); },
+         find_training_violation},
+    Pass{"layouts", [](const PassSource& of) { return of.software.copies_moved_dims; },
+         [](const PassSource& of) { return std::tuple(fused_moves(of.software)); },
+         [](TrainingGraph& training, const PassContext&, FusedMoves fused) {
+           copy_moved_dims(training, fused);
+         },
          find_training_violation},
     Pass{"recompute", always,
          [](const PassSource& of) { return std::tuple(of.plan.recompute, of.kept); },

@@ -1,9 +1,11 @@
 #include "engine/passes/fp8_copies.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/graph/op_table.h"
 
 namespace trainyard {
 
@@ -128,6 +130,14 @@ TensorId Fp8Copies::scale_of(TensorId of, HeightWidth window, std::string_view s
   return id;
 }
 
+/// By a kernel that a reduction of what it writes can be part of.
+bool Fp8Copies::made_element_by_element(TensorId of, const std::vector<Instruction>& list) {
+  const auto made = std::find_if(list.rbegin(), list.rend(), [&](const Instruction& op) {
+    return std::find(op.writes.begin(), op.writes.end(), of) != op.writes.end();
+  });
+  return made != list.rend() && op_info(made->kind).kernel == KernelClass::kMemoryBound;
+}
+
 /// The largest on all ranks that have parts of the tensor, as far as the axes say.
 TensorId Fp8Copies::amax(TensorId of, bool weight, const Instruction& product,
                          std::vector<Instruction>& list) {
@@ -136,6 +146,7 @@ TensorId Fp8Copies::amax(TensorId of, bool weight, const Instruction& product,
   const std::string name = tensor(of).name + ".amax" + (is_again(weight, product) ? ".again" : "");
   Instruction find = beside(product, OpKind::kAmax);
   find.reads = {of};
+  find.attrs.in_passing = config_.fuses_amax && !weight && made_element_by_element(of, list);
   const TensorId own = number(name, role, candidates(split));
   find.writes = {own};
   list.push_back(std::move(find));

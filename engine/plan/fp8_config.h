@@ -18,7 +18,8 @@ enum class Fp8Recipe : std::uint8_t {
 
 struct Fp8Config {
   Fp8Recipe recipe = Fp8Recipe::kNone;
-  bool gathers = false;  // all-gathers in front of FP8 products alone carry 8 bits
+  bool gathers = false;     // all-gathers in front of FP8 products alone carry 8 bits
+  bool fuses_amax = false;  // the framework's
   // What devices can do: their products sum over the last dims alone, so that the backward needs
   // transposed copies; why they have no FP8 products, empty where they have.
   bool transposes = false;

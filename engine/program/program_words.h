@@ -46,6 +46,7 @@ void for_attributes(const Visit& visit) {
   visit("share", &OpAttrs::share);
   visit("dim", &OpAttrs::dim);
   visit("maximum", &OpAttrs::maximum);
+  visit("in_passing", &OpAttrs::in_passing);
   visit("partial", &OpAttrs::partial_gradient);
   visit("dims", &OpAttrs::dims);
   visit("begin", &OpAttrs::begin);

@@ -42,6 +42,9 @@ struct Message {
   LaneId lane = kNoIndex;
   OpKind kind = OpKind::kSend;  // a collective, kSend or kCopy
   Bytes bytes = 0;              // as message_bytes()
+  // A collective of the tensor group right behind the product that makes what it reads, or before
+  // one that reads what it writes: they can go in pieces beside each other.
+  bool beside_product = false;
   friend bool operator==(const Message&, const Message&) = default;
 };
 

@@ -12,8 +12,7 @@ CollectivePhase phase_of(Bytes bytes, const TransferTime& parts) {
 }
 
 MessageTime time_of(const Message& message, const Lane& lane, const Channel& channel,
-                    const std::vector<ShapeLoad>& routes, const Costs& costs, double exposed,
-                    SourceLog& log) {
+                    const std::vector<ShapeLoad>& routes, const Costs& costs, SourceLog& log) {
   const Cluster& cluster = costs.cluster;
   MessageTime out;
   if (message.kind == OpKind::kCopy) {
@@ -31,6 +30,7 @@ MessageTime time_of(const Message& message, const Lane& lane, const Channel& cha
     out.phases = collective_phases(message.kind, message.bytes, channel.layout, cluster, log);
   }
   bound_by_links(routes, out.phases);
+  const double exposed = message.beside_product ? costs.tensor_exposed : 1;
   for (CollectivePhase& phase : out.phases) {
     phase.latency *= exposed;
     phase.transfer *= exposed;
@@ -56,16 +56,14 @@ MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& 
     const auto [it, fresh] =
         alike.emplace(std::tuple(channel.lane, channel.layout, channel.distance), times_.size());
     const Lane& lane = lanes.lanes[channel.lane];
-    const bool tensor = lane.stream == StreamId::kTp;
-    const double exposed = tensor ? costs.tensor_exposed : 1;
     const auto& messages = of_lane[channel.lane];
     for (std::size_t i = 0; i < messages.size(); ++i) {
       const MessageId m = messages[i];
       if (costs.messages.has(m) && costs.messages[m])
         times_.push_back({{}, *costs.messages[m]});
       else if (fresh)
-        times_.push_back(time_of(lanes.messages[m], lane, channel, folds.routes_of(channel), costs,
-                                 exposed, log));
+        times_.push_back(
+            time_of(lanes.messages[m], lane, channel, folds.routes_of(channel), costs, log));
       else
         times_.push_back(MessageTime(times_[it->second + i]));
     }

@@ -254,4 +254,22 @@ TEST_CASE("Programs with FP8 are sound under every recipe and schedule") {
   }
 }
 
+TEST_CASE(
+    "a compiler finds the largest element while it makes a tensor, but of weights and attention") {
+  // Inputs of q k v and of gate and up are norms', that of down SwiGLU's; attention's output is a
+  // product's. Weights are cast before the step.
+  const auto in_passing = [](const Program& program, const std::string& of) {
+    int found = 0;
+    for (const ProgramOp& op : segment(program, of).ops) {
+      if (op.kind == OpKind::kAmax && program.attrs[op.attrs].in_passing) ++found;
+    }
+    return found;
+  };
+  const Program program = compiled({"framework={name: torchtitan, version: compiled}",
+                                    "parallel.data=2", "training.global_batch=8"});
+  CHECK(count(program, "0F", OpKind::kAmax) == 2 * 4);
+  CHECK(in_passing(program, "0F") == 2 * 3);
+  CHECK(in_passing(compiled({"framework=nemo"}), "0F") == 0);
+}
+
 }  // namespace trainyard
