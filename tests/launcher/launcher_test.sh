@@ -57,6 +57,38 @@ code=0; said=$(./trainyard train study.yaml 2>&1) || code=$?
 expect "train study.yaml" "$code" 3
 is_in "train study.yaml" "$said" "install"
 
+# GPUs that the machine does not have are said before anything is installed.
+if [ ! -e /dev/nvidiactl ] && [ ! -e /usr/lib/wsl/lib/nvidia-smi ] && ! command -v nvidia-smi >/dev/null; then
+  rm -f called
+  for call in "train study.yaml --device cuda" "emulate study.yaml --rank 0 --device=cuda" "calibrate --device cuda"; do
+    code=0; said=$(./trainyard $call 2>&1) || code=$?
+    expect "$call" "$code" 3
+    is_in "$call" "$said" "--device cuda: no NVIDIA GPU is to be seen on this machine"
+  done
+  expect "installed for GPUs that are not there" "$(cat called 2>/dev/null || true)" ""
+  expect "help of GPUs" "$(./trainyard train --device cuda --help)" "help: train --device cuda --help"
+  for tool in nvidia-smi nvcc; do printf '#!/bin/sh\nexit 0\n' >bin/$tool; chmod +x bin/$tool; done
+  code=0; said=$(./trainyard train study.yaml --device cuda 2>&1) || code=$?
+  expect "with a GPU" "$code" 3
+  is_in "with a GPU" "$said" "install"
+  rm bin/nvidia-smi bin/nvcc
+fi
+
+# What an interrupted installation of LibTorch had unpacked lies in .deps, and goes with the next one.
+touch build/.installed-torch
+cp bin/python3 refuses
+printf '#!/bin/sh\ntouch "$TMPDIR/gigabytes"\nexec sleep 60\n' >bin/python3
+./trainyard train study.yaml >said 2>&1 &
+soon test -e .deps/.unpacked/gigabytes
+kill -TERM $!
+code=0; wait $! || code=$?
+expect "SIGTERM while LibTorch is installed" "$code" 143
+is_in "SIGTERM while LibTorch is installed" "$(cat said)" "the same command installs LibTorch from the beginning"
+cp refuses bin/python3
+code=0; said=$(./trainyard train study.yaml 2>&1) || code=$?
+expect "LibTorch again" "$code" 3
+expect "what was unpacked" "$(ls .deps/.unpacked)" ""
+
 # A call that finds another at work says whose, and goes on when that has ended.
 rm -f called
 exec 8>>build/.lock
