@@ -169,7 +169,9 @@ Numbered<double> kept_shares(const RecomputeConfig& config, bool shifted_critica
 
 std::optional<Infeasible> recompute(TrainingGraph& training, const RecomputeConfig& config,
                                     const SoftwareProfile& software, const Numbered<double>& kept) {
-  if (const auto gathers = sequence_gathers(training); !gathers.empty()) {
+  // Megatron gathers a sequence again for the backward; PyTorch keeps what a product has read.
+  const bool again = !software.copies_moved_dims;
+  if (const auto gathers = sequence_gathers(training); again && !gathers.empty()) {
     Recomputer(training).run(gathers, {.keep_outputs = false, .mark = "^", .recomputed = false});
   }
   if (config.method == RecomputeConfig::Method::kNone) return std::nullopt;
