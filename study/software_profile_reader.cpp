@@ -113,6 +113,14 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   read_entry(node, "cached_weights", profile, [&](const YamlNode& entry) {
     profile.cached_weights = read_types_by_precision(entry);
   });
+  read_entry(node, "update_traffic", profile, [&](const YamlNode& entry) {
+    for (const std::string& key : entry.keys()) {
+      constexpr double kMost = 1000;
+      const std::optional<DType> type = parse_dtype(key);
+      if (type) profile.update_traffic[*type] = read_factor(entry, key, 0, kMost);
+    }
+    entry.finish();
+  });
   read_entry(node, "fp8_recipe", profile, [&](const YamlNode& entry) {
     profile.fp8_recipe = static_cast<Fp8Recipe>(1 + read_word(entry, "recipe", kFp8RecipeWords));
   });

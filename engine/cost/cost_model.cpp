@@ -169,6 +169,17 @@ Seconds image_copy_time(const KernelWork& work, const HardwareProfile& hardware,
   return memory_time(2 * static_cast<double>(work.images), curve, hardware);
 }
 
+/// Bytes of the framework's kernels around an update of weights.
+double update_traffic(const KernelWork& work, const SoftwareProfile& software, SourceLog& log) {
+  const auto end = work.form.types.begin() + static_cast<std::ptrdiff_t>(work.form.num_operands());
+  for (const auto& [type, bytes] : software.update_traffic) {
+    if (std::find(work.form.types.begin(), end, type) == end) continue;
+    use_number("update_traffic", "the update of the weights", software, log);
+    return bytes * static_cast<double>(work.m) * static_cast<double>(work.n);
+  }
+  return 0;
+}
+
 /// Time by the curve that the kernel follows.
 Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
                    const SoftwareProfile& software, double of_curve, SourceLog& log) {
@@ -230,7 +241,8 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
     case KernelClass::kOptimizer:
       log.use(hardware.bandwidth_provenance, device, "bandwidth", "kernels");
       log.use(hardware.optimizer.provenance, device, "optimizer", "the update of the weights");
-      return memory_time(static_cast<double>(work.bytes), hardware.optimizer, hardware);
+      return memory_time(static_cast<double>(work.bytes) + update_traffic(work, software, log),
+                         hardware.optimizer, hardware);
   }
   bug("a kernel class without a form");
 }

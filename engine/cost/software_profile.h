@@ -102,7 +102,9 @@ struct SoftwareProfile {
   double attention_factor = 1;            // on softmax, dropout and GEMMs of unfused attention
   double tensor_exposed = 1;    // of a tensor-parallel collective: not hidden behind its GEMM
   double gradient_traffic = 0;  // bytes per gradient element and microbatch, beside accumulating it
-  double context_gib = 0;       // context, workspaces, communicators per rank
+  std::map<DType, double> update_traffic;  // by the weights' type: bytes per element that kernels
+                                           // around the update move
+  double context_gib = 0;                  // context, workspaces, communicators per rank
   // Memory that the caching allocator holds though nothing lives there, and gives back where the
   // device is full.
   double cached_gib = 0;

@@ -131,6 +131,21 @@ TEST_CASE("the update of the weights has its own curve, and views take no time")
   CHECK(kernel(work_of(KernelClass::kNone, OpKind::kFree, 0, 0), device) == 0);
 }
 
+TEST_CASE("a framework's kernels around the update move bytes of their own, by the weights' type") {
+  HardwareProfile device = round_device();
+  device.optimizer = {0, 0, 0.5, {}};
+  SoftwareProfile software;
+  software.update_traffic = {{DType::kFp16, 20}};
+  KernelWork work = work_of(KernelClass::kOptimizer, OpKind::kAdamW, 0, 30 * kMB);
+  work.m = 1, work.n = kMB;
+  work.form.types[0] = DType::kFp16;
+  work.form.num_writes = 1;
+  // (30 + 20) MB / 0.5 TB/s; of bf16 nothing is said: 30 MB.
+  CHECK(close(kernel(work, device, 1, software), 100e-6));
+  work.form.types[0] = DType::kBf16;
+  CHECK(close(kernel(work, device, 1, software), 60e-6));
+}
+
 TEST_CASE("the host takes the device's launch time times the framework's factor") {
   HardwareProfile device = round_device();
   device.launch = 5e-6;
