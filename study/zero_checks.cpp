@@ -37,8 +37,6 @@ void check_beside_replicas(const Study& study) {
   refuse(zero.replicate > 1, "replicate", ", which have no groups of one size; leave it out");
   refuse(zero.reshards_to_some(), "reshard_after_forward",
          " as a number of ranks; write true or false");
-  refuse(zero.stage == 3 && zero.by == ZeroConfig::By::kRows, "layout",
-         " where it is per-parameter; write flat");
 }
 
 }  // namespace

@@ -256,7 +256,7 @@ void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& pro
     // Ranks that share weights reduce buckets of one length, whatever their replicas.
     std::int64_t whole = parts;
     for (const std::int32_t rank : bucket.tied) whole = std::lcm(whole, parts_at(rank));
-    bucket.elements = bucket.packs() ? place_rows(bucket, parts, program)
+    bucket.elements = bucket.packs() ? place_rows(bucket, whole, program)
                                      : (bucket.filled + whole - 1) / whole * whole;
     const auto resize = [&](ValueId id, std::int64_t extent) {
       program.values[id].dims = one_dim(extent);

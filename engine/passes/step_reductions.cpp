@@ -158,9 +158,17 @@ ValueId StepReductions::over_unlike_tied(Bucket& bucket, ValueId gradient,
                                          const std::string& suffix, BucketSegments& segments) {
   const GroupId group = tied_group(bucket.tied);
   const ValueId sum = in_bucket(bucket, gradient, ".tied_sum", group, false);
-  segments.reduce_tied =
-      add_step_segment(program(), bucket.stage, "REDUCE_TIED" + suffix, Phase::kCommunicate,
-                       {collective_op(OpKind::kAllReduce, group, StreamId::kNorm, gradient, sum)});
+  std::vector<ProgramOp> ops = {
+      collective_op(OpKind::kAllReduce, group, StreamId::kNorm, gradient, sum)};
+  ValueId reduced = sum;
+  if (bucket.packs()) {
+    reduced = bucket.gradient_packed;
+    program().values[reduced].spec = program().values[sum].spec;
+    ops.push_back(copy_in_op(kDataGroup, sum, reduced));
+    ops.push_back(free_op(bucket.gradient));
+  }
+  segments.reduce_tied = add_step_segment(program(), bucket.stage, "REDUCE_TIED" + suffix,
+                                          Phase::kCommunicate, std::move(ops));
   if (bucket.owner >= 0) {
     Value own = program().values[sum];
     own.name += "_own";
@@ -173,7 +181,7 @@ ValueId StepReductions::over_unlike_tied(Bucket& bucket, ValueId gradient,
   if (!shards_state(parallel_)) return sum;
   Value shard = program().values[bucket.gradient_shard];
   shard.name = program().values[sum].name + "_shard";
-  shard.alias = Alias{sum, 0, kDataGroup};
+  shard.alias = Alias{reduced, 0, kDataGroup};
   bucket.shards.push_back(program().values.add(std::move(shard)));
   return bucket.shards.back();
 }

@@ -231,10 +231,12 @@ class MovePlanner {
 };
 
 /// Between a bucket and its shards, one behind the other.
-TensorMove plan_reorder(const Program& program, const ProgramOp& op) {
+TensorMove plan_reorder(const Program& program, const ProgramOp& op, const Coordinate& at) {
   const bool out = op.kind == OpKind::kCopyOut;
   const ValueId bucket = storage_root(program, (out ? op.writes : op.reads)[0].value);
-  const std::int64_t ranks = group_size(program.mesh, program.groups[op.group].axes);
+  const AxisId stages = stage_axis(program.mesh);
+  const std::int64_t ranks =
+      group_size(program.mesh, program.groups[op.group].axes, stages == kNoAxis ? 0 : at[stages]);
   TensorMove move;
   MovedRanges& runs = move.kept.dims.emplace_back();
   for (const PackedRows& run : packed_runs(program, bucket, ranks))
@@ -286,7 +288,8 @@ std::int64_t MovedBlock::elements() const {
 }
 
 TensorMove plan_tensor_move(const Program& program, const ProgramOp& op, const Coordinate& at) {
-  if (op.kind == OpKind::kCopyIn || op.kind == OpKind::kCopyOut) return plan_reorder(program, op);
+  if (op.kind == OpKind::kCopyIn || op.kind == OpKind::kCopyOut)
+    return plan_reorder(program, op, at);
   return MovePlanner(program, op, at).run();
 }
 

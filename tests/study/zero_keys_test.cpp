@@ -176,10 +176,6 @@ TEST_CASE("what ZeRO does not go with is refused at its key") {
   CHECK_THAT(beside_replicas("reshard_after_forward: 2"),
              Catch::Contains("parallel.zero.reshard_after_forward: does not go with "
                              "partition.replicas as a number of ranks; write true or false"));
-  CHECK_THAT(
-      beside_replicas("layout: per-parameter"),
-      Catch::Contains("parallel.zero.layout: does not go with partition.replicas where it is "
-                      "per-parameter; write flat"));
 }
 
 }  // namespace trainyard
