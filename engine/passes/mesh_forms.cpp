@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/nearest_that_do.h"
+#include "engine/passes/plan_mesh.h"
 #include "engine/passes/tensor_methods.h"
 #include "engine/plan/plan_limits.h"
 
@@ -53,10 +54,14 @@ int last(const Mesh& mesh) { return mesh.back(); }
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
-std::string axes_text(const Mesh& mesh) {
+/// As parallel.tensor says it: the last axes of a plan's mesh.
+std::string axes_text(const Plan& plan, const Mesh& mesh) {
+  ParallelConfig parallel = plan.parallel;
+  parallel.tensor_axes = mesh;
+  const DeviceMesh named = mesh_of(parallel);
   std::string out;
-  for (std::size_t i = 0; i < mesh.size(); ++i)
-    out += (i == 0 ? "{tp" : ", tp") + std::to_string(i) + ": " + text(mesh[i]);
+  for (auto axis = named.axes.end() - std::ssize(mesh); axis != named.axes.end(); ++axis)
+    out += (out.empty() ? "{" : ", ") + axis->name + ": " + text(axis->size);
   return out + "}";
 }
 
@@ -108,7 +113,7 @@ MethodProblem arrange_mesh_form(Plan& plan) {
   const auto mesh = form.mesh_of(parallel.tensor);
   if (!parallel.tensor_axes.empty()) {
     if (form.takes(parallel.tensor_axes)) return std::nullopt;
-    return Infeasible{with_remedy(made_for, mesh ? "write " + axes_text(*mesh) : ""),
+    return Infeasible{with_remedy(made_for, mesh ? "write " + axes_text(plan, *mesh) : ""),
                       "parallel.tensor"};
   }
   if (!mesh) {

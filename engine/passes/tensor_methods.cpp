@@ -4,12 +4,12 @@
 #include <array>
 #include <string>
 
-#include "engine/passes/atp_ranks.h"
-#include "engine/passes/map_ranks.h"
 #include "engine/passes/plan_atp.h"
+#include "engine/passes/plan_atp_ranks.h"
 #include "engine/passes/plan_auto.h"
 #include "engine/passes/plan_cube.h"
 #include "engine/passes/plan_map.h"
+#include "engine/passes/plan_map_ranks.h"
 #include "engine/passes/plan_megatron.h"
 #include "engine/passes/plan_smp.h"
 #include "engine/passes/plan_summa.h"

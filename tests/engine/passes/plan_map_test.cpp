@@ -159,7 +159,8 @@ TEST_CASE("documents are of a replica's samples, which attention has all of") {
   CHECK(std::holds_alternative<PlannedGraph>(plan_of("{g: [tp0, tp1]}")));
   const auto refused = plan_of("{b: [tp0], g: [tp1]}");
   REQUIRE(std::holds_alternative<Infeasible>(refused));
-  CHECK(std::get<Infeasible>(refused).key == "parallel.tensor_method.ops.*.attention.probabilities");
+  CHECK(std::get<Infeasible>(refused).key ==
+        "parallel.tensor_method.ops.*.attention.probabilities");
   CHECK_THAT(std::get<Infeasible>(refused).reason,
              Catch::Contains("ranks along tp0 would have some of these each"));
 }

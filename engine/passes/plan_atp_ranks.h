@@ -18,8 +18,8 @@ MethodProblem arrange_atp(Plan& plan);
 /// axes of a mesh.
 MethodProblem check_atp(const Plan& plan);
 
-/// The mesh of the least all-reduce time among those that divide the model, by the cluster's links or
-/// by measured bandwidths.
+/// The mesh of the least all-reduce time among those that divide the model, by the cluster's links
+/// or by measured bandwidths.
 std::variant<ChosenMesh, Infeasible> choose_atp_mesh(const Plan& plan, const Cluster& cluster);
 
 }  // namespace trainyard

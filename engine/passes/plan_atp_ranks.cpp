@@ -1,4 +1,4 @@
-#include "engine/passes/atp_ranks.h"
+#include "engine/passes/plan_atp_ranks.h"
 
 #include <algorithm>
 #include <optional>

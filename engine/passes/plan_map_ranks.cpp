@@ -1,4 +1,4 @@
-#include "engine/passes/map_ranks.h"
+#include "engine/passes/plan_map_ranks.h"
 
 #include <algorithm>
 #include <cctype>
