@@ -116,6 +116,8 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
              {"parameters", "the stage with most parameters has as few as can be"},
              {"autopipe", "Merak's: subgraphs of like parameters, put into stages of like time"},
              {"search", "the step takes as little as can be found, within the memory"},
+             {"search-pipeline",
+              "the same of stages, replicas of each, microbatches, recomputation"},
              {"rannc", "RaNNC's: stages, their replicas and microbatches, of blocks of ops"},
              {"smp", "SageMaker's: modules on devices, by a tree of their costs"},
              {"[12, decoder.layers.24.mlp, ...]",

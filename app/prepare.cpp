@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "app/plan_by_rannc.h"
+#include "app/plan_by_search.h"
 #include "app/plan_by_smp.h"
 #include "app/resolve_by_cost.h"
 #include "engine/base/quantity.h"
@@ -56,12 +57,12 @@ std::string text_of(const TimesOfOps& times) {
 std::string text_of(const PipelineRequest& request) {
   const PartitionConfig& partition = request.partition;
   std::string text = resolved_study_text(request.one_stage) +
-                     text_of(request.one_stage.times_of_ops) + request.schedule;
+                     text_of(request.one_stage.times_of_ops) + request.schedule + partition.method;
   for (const double number :
        {static_cast<double>(partition.rule), static_cast<double>(partition.blocks),
-        partition.margin, static_cast<double>(request.stages), static_cast<double>(request.each),
-        static_cast<double>(request.microbatches), request.shards_state ? 1.0 : 0.0,
-        request.recompute ? 1.0 : 0.0})
+        partition.margin, partition.budget, static_cast<double>(request.stages),
+        static_cast<double>(request.each), static_cast<double>(request.microbatches),
+        request.shards_state ? 1.0 : 0.0, request.recompute ? 1.0 : 0.0})
     text += " " + number_text(number);
   return text;
 }
@@ -145,7 +146,10 @@ StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>&
     const std::string all = text_of(request);
     const auto found = planned->find(all);
     if (found != planned->end()) return found->second;
-    return planned->emplace(all, plan_by_rannc(request, known)).first->second;
+    const bool search = request.partition.method == "search-pipeline";
+    return planned
+        ->emplace(all, search ? plan_by_search(request, known) : plan_by_rannc(request, known))
+        .first->second;
   };
   const auto placed = std::make_shared<std::map<std::string, PlannedModules>>();
   resolvers.plan_modules = [known = resolvers, placed](const ModulesRequest& request) {

@@ -1,5 +1,6 @@
-// Staged resolution of a study whose partition is rannc: the model with one stage is checked, a
-// planner decides from it what the study leaves out, and the study goes on as if it said that.
+// Staged resolution of a study whose partition is rannc or search-pipeline: the model with one
+// stage is checked, a planner decides from it what the study leaves out, and the study goes on as
+// if it said that.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -21,32 +22,34 @@ bool says(const Study& study, const std::string& key) {
 /// What cannot be beside a planned pipeline.
 void refuse_beside_plan(const Study& study) {
   const ParallelConfig& parallel = study.parallel;
+  const std::string by = "partition " + study.partition.method;
   const auto refuse = [&](bool wrong, const std::string& key, const std::string& problem) {
     if (wrong) fail_at(study, key, problem);
   };
   refuse(parallel.tensor > 1, "parallel.tensor",
-         "partition rannc divides a model among stages and replicas, not within ops; write 1");
+         by + " divides a model among stages and replicas, not within ops; write 1");
   refuse(parallel.context.degree > 1, "parallel.context",
-         "partition rannc divides a model among stages and replicas, not sequences; write 1");
+         by + " divides a model among stages and replicas, not sequences; write 1");
   refuse(parallel.virtual_stages > 1, "parallel.virtual_stages",
-         "partition rannc gives a rank one stage; leave this key out");
-  refuse(
-      parallel.zero.stage > 1, "parallel.zero",
-      "partition rannc weighs stages whose ranks hold all parameters and gradients; write 1 or 0");
+         by + " gives a rank one stage; leave this key out");
+  refuse(parallel.zero.stage > 1, "parallel.zero",
+         by + " weighs stages whose ranks hold all parameters and gradients; write 1 or 0");
   refuse(study.model.contrast > 1, "partition",
-         "rannc weighs single samples, and those of family " +
+         study.partition.method + " weighs single samples, and those of family " +
              std::string(to_string(study.model.family)) + " are told apart in groups");
   refuse(!study.training.microbatches.empty(), "training.microbatch",
-         "partition rannc takes microbatches of one size; write a number, or leave this key out");
+         by + " takes microbatches of one size; write a number, or leave this key out");
   const ScheduleName* schedule = find_schedule(study.schedule.method);
   refuse(schedule != nullptr && schedule->stages != StagesPerRank::kOne, "schedule",
-         "partition rannc gives a rank one stage, and " + study.schedule.method +
+         by + " gives a rank one stage, and " + study.schedule.method +
              " needs at least 2; write gpipe or 1f1b, or leave this key out");
   refuse(is_said(study, "parallel.data") && study.training.global_batch % parallel.data != 0,
          "parallel.data",
          text(study.training.global_batch) + " sequences do not divide over " +
              text(parallel.data) + " replicas of every stage");
-  refuse(study.recompute.method == RecomputeConfig::Method::kStageAware, "recompute",
+  refuse(study.recompute.method == RecomputeConfig::Method::kStageAware &&
+             study.partition.method == "rannc",
+         "recompute",
          "partition rannc weighs stages that recompute alike; write full, or leave this key out");
 }
 
@@ -60,6 +63,8 @@ StudyDraft one_stage_of(const StudyDraft& draft) {
   one.parallel.data = 1;
   one.parallel.zero = {};
   one.parallel.d2d_buffer = 0;
+  // How much each stage keeps is asked for where there are several.
+  if (one.recompute.method == RecomputeConfig::Method::kStageAware) one.recompute = {};
   one.training.microbatch = one.training.global_batch;  // how many there are is not decided yet
   one.training.microbatches.clear();
   return one;
@@ -125,8 +130,9 @@ void put(const PlannedPipeline& plan, StudyDraft& draft) {
     decide("schedule");
   }
   if (!says(draft, "recompute")) {
-    draft.recompute.method =
-        plan.recompute ? RecomputeConfig::Method::kFull : RecomputeConfig::Method::kNone;
+    draft.recompute.method = plan.recompute     ? RecomputeConfig::Method::kFull
+                             : plan.stage_aware ? RecomputeConfig::Method::kStageAware
+                                                : RecomputeConfig::Method::kNone;
     draft.recompute.ends = plan.recompute;  // a whole stage from its input
     for (const char* key : {"recompute", "recompute.method", "recompute.ends"}) decide(key);
   }
@@ -136,7 +142,7 @@ void put(const PlannedPipeline& plan, StudyDraft& draft) {
 }  // namespace
 
 void plan_pipeline(StudyDraft& draft, const StudyResolvers& resolvers) {
-  if (draft.partition.method != "rannc" || draft.has_mistake_in("partition")) return;
+  if (!plans_pipeline(draft.partition) || draft.has_mistake_in("partition")) return;
   PipelineRequest request;
   draft.attempt([&] {
     refuse_beside_plan(draft);
@@ -152,7 +158,8 @@ void plan_pipeline(StudyDraft& draft, const StudyResolvers& resolvers) {
   }
   const bool planned = draft.attempt([&] {
     if (!resolvers.plan_pipeline)
-      fail_at(draft, "partition", "rannc needs a planner of pipelines, and there is none");
+      fail_at(draft, "partition",
+              draft.partition.method + " needs a planner of pipelines, and there is none");
     request.one_stage = std::move(one);
     request.partition = draft.partition;
     request.schedule = says(draft, "schedule") ? draft.schedule.method : "gpipe";

@@ -1,4 +1,5 @@
-// What a study leaves to a planner of whole pipelines (partition: rannc), and what that decides.
+// What a study leaves to a planner of whole pipelines (partition: rannc or search-pipeline), and
+// what that decides.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,20 @@ struct PlannedPipeline {
   std::vector<int> replicas;               // [stage]
   std::vector<std::int64_t> microbatches;  // sequences of each, over all replicas
   bool recompute = false;                  // full, with ends, where the study does not say a method
+  bool stage_aware = false;                // the same, with as much as memory asks for
   std::string reason;
   std::vector<std::string> lines;  // for people: Study::planned
 };
 
+/// Whether a partition is decided so.
+inline bool plans_pipeline(const PartitionConfig& partition) {
+  return partition.method == "rannc" || partition.method == "search-pipeline";
+}
+
 /// What is given is a constraint; 0: left out.
 struct PipelineRequest {
   Study one_stage;            // checked: the study with one stage and microbatches of few samples
-  PartitionConfig partition;  // rule, blocks, margin
+  PartitionConfig partition;  // method; rule, blocks, margin, budget
   std::string schedule;       // gpipe where the study does not say one
   bool shards_state = false;  // the optimizer's, over a stage's replicas
   std::int64_t stages = 0;

@@ -9,6 +9,7 @@
 #include "engine/plan/plan_limits.h"
 #include "engine/schedule/schedule_csv.h"
 #include "engine/schedule/schedule_names.h"
+#include "study/planned_pipeline.h"
 #include "study/study_keys.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
@@ -141,7 +142,7 @@ void refuse_of_other_methods(const Study& study) {
   }
   if (method != "cost" && method != "parameters")
     refuse({"between"}, "is of methods cost and parameters");
-  if (method != "search") refuse({"budget"}, "is of method search");
+  if (!method.starts_with("search")) refuse({"budget"}, "is of methods search and search-pipeline");
   if (method != "autopipe") refuse({"shards"}, "is of method autopipe");
   if (method != "autopipe" || partition.shards != PartitionConfig::Shards::kFarthest)
     refuse({"bound"}, "is of method autopipe with shards: farthest");
@@ -153,7 +154,8 @@ void refuse_of_other_methods(const Study& study) {
     refuse({"times"},
            "descendants counts modules, and method rannc weighs ops; write model or "
            "emulate");
-  if (method != "rannc") refuse({"rule", "blocks", "margin"}, "is of method rannc");
+  if (method != "rannc") refuse({"rule", "blocks"}, "is of method rannc");
+  if (!plans_pipeline(partition)) refuse({"margin"}, "is of methods rannc and search-pipeline");
   if (method == "smp") {
     refuse({"replicas"}, "is of pipelines; method smp has the same replicas of all modules");
     const bool by_hand = is_said(study, "partition.assign");
@@ -163,10 +165,10 @@ void refuse_of_other_methods(const Study& study) {
       refuse({"memory_weight", "times", "measured"},
              "weighs modules, and assign says where they lie");
   }
-  if (method != "rannc") return;
+  if (!plans_pipeline(partition)) return;
   refuse({"replicas"},
-         "is what method rannc decides; parallel.data says one number for all stages");
-  refuse({"on"}, "places stages, and method rannc does, too; leave one of them out");
+         "is what method " + method + " decides; parallel.data says one number for all stages");
+  refuse({"on"}, "places stages, and method " + method + " does, too; leave one of them out");
 }
 
 void read_partition(Section& root) {

@@ -10,6 +10,7 @@
 #include "engine/recompute/chain.h"
 #include "engine/recompute/checkpoint_groups.h"
 #include "engine/schedule/schedule_names.h"
+#include "study/planned_pipeline.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 #include "study/study_words.h"
@@ -171,7 +172,7 @@ void check_rotor(const Study& study) {
              " is searched for the durations of the stages, which rotor changes; write 1f1b, or "
              "another schedule");
   refuse(recompute.sequences.empty() &&
-             (study.partition.chooses_cuts() || study.partition.method == "rannc"),
+             (study.partition.chooses_cuts() || plans_pipeline(study.partition)),
          "partition",
          study.partition.method +
              " weighs stages by what they recompute, and rotor recomputes by what stages hold; "

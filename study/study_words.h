@@ -59,8 +59,9 @@ inline constexpr std::array<std::string_view, 4> kGradientWords = {"fp32", "fp16
 inline constexpr std::array<std::string_view, 3> kScheduleModeWords = {"dynamic", "static", "fast"};
 /// Names and short names of schedule_names(), whose rows say the rest.
 std::span<const std::string_view> schedule_words();
-inline constexpr std::array<std::string_view, 8> kPartitionWords = {
-    "uniform", "uniform-floor", "cost", "parameters", "autopipe", "search", "rannc", "smp"};
+inline constexpr std::array<std::string_view, 9> kPartitionWords = {
+    "uniform", "uniform-floor",   "cost",  "parameters", "autopipe",
+    "search",  "search-pipeline", "rannc", "smp"};
 inline constexpr IndexedArray<PartitionConfig::Times, std::string_view, 2> kModuleTimeWords = {
     "model", "descendants"};
 /// The same, and a study's own: what TimesOfOps says.

@@ -59,7 +59,7 @@ const KeyTable& partition_keys() {
        .forms = {QuantityForm{"30 s"}},
        .help = "how long it may search, at 20 steps evaluated a second",
        .fallback = "30 s",
-       .matters = "method search"},
+       .matters = "methods search and search-pipeline"},
       {.name = "rule",
        .forms = {WordForm{kRuleWords}},
        .help =
@@ -76,7 +76,7 @@ const KeyTable& partition_keys() {
        .forms = {NumberForm{.least = 0, .below = 1}},
        .help = "share of a device's memory that stays free",
        .field = field<&Study::partition, &PartitionConfig::margin>(),
-       .matters = "method rannc"},
+       .matters = "methods rannc and search-pipeline"},
       {.name = "memory_weight",
        .forms = {NumberForm{.least = 0, .most = 1}},
        .help = "of memory in what a module costs; the rest is its time's",

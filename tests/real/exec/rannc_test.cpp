@@ -1,5 +1,5 @@
-// Pipelines that RaNNC decides train as one device does: unlike replicas, cuts within layers, whole
-// stages recomputed.
+// Pipelines that RaNNC or a search decides train as one device does: unlike replicas, cuts within
+// layers, whole stages recomputed.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -55,6 +55,23 @@ TEST_CASE("a ResNet whose pipeline RaNNC decides trains as one device does") {
       "{family: resnet, depth: 18, image_size: 48, classes: 5, batch_norm: synchronised}";
   check_trains(resnet, {15, 6, {5, 3}});
   check_trains(resnet, {6, 8, {2, 1, 1}});
+}
+
+TEST_CASE("a pipeline that is searched trains as one device does") {
+  const std::string bert = "{family: bert, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 8}";
+  const std::string study = one_rank(bert, 6, ", dropout: 0.1");
+  const LoopbackRun one = run_loopback(study, {}, {.steps = 2});
+  for (const std::string stages : {"2", "3"}) {
+    for (const std::string recompute : {"none", "stage-aware"}) {
+      const Sets sets = {"cluster.ranks=4", "parallel.pipeline=" + stages,
+                         "partition={method: search-pipeline, budget: 2 s}",
+                         "recompute=" + recompute};
+      const Study decided = prepare_text(study, sets).study;
+      CAPTURE(sets, decided.planned);
+      CHECK(decided.partition.method == "cuts");
+      check_same(one, run_loopback(study, sets, {.steps = 2}), kFp64);
+    }
+  }
 }
 
 TEST_CASE("a U-Net whose pipeline RaNNC decides trains as one device does") {

@@ -1,0 +1,132 @@
+// partition: search-pipeline: never slower than what it begins with, within what the study gives.
+#include "app/plan_by_search.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "app/analytic_step.h"
+#include "engine/program/program_text.h"
+#include "study/study_writer.h"
+#include "tests/support/studies.h"
+
+namespace trainyard {
+
+namespace {
+
+using Sets = std::vector<std::string>;
+
+const std::string kSearch = "partition={method: search-pipeline, margin: MARGIN, budget: 10 s}";
+
+struct Case {
+  std::string yaml, margin;
+};
+/// Nine tenths of a device left free: RaNNC's cases (plan_by_rannc_test.cpp), in small.
+const std::vector<Case> kCases = {
+    {"model: {family: bert, layers: 6, hidden: 1024, heads: 16, vocab: 30522, seq_len: 128}\n"
+     "cluster: {preset: dgx-1v, nodes: 1}\n"
+     "training: {global_batch: 64, precision: fp32}\nframework: pytorch\n",
+     "0.9"},
+    {"model: resnet50\ncluster: {preset: dgx-1v, nodes: 1}\n"
+     "training: {global_batch: 128, precision: fp32}\nframework: pytorch\n",
+     "0.93"}};
+
+std::string with_margin(std::string text, const std::string& margin) {
+  const auto at = text.find("MARGIN");
+  return at == std::string::npos ? text : text.replace(at, 6, margin);
+}
+
+Prepared prepared_by(const Case& one, const std::string& partition, const Sets& more = {}) {
+  Sets sets = {with_margin(partition, one.margin)};
+  sets.insert(sets.end(), more.begin(), more.end());
+  return prepare_text(one.yaml, sets);
+}
+
+Seconds step(const Prepared& prepared) {
+  return step_of(prepared, prepared.study, compiled_program(prepared), false).period;
+}
+
+double share_of_device(const Prepared& prepared) {
+  Bytes most = 0;
+  for (const MemoryPeak& peak : peaks_of(prepared, prepared.study, compiled_program(prepared)))
+    most = std::max(most, peak.total);
+  return static_cast<double>(most) / static_cast<double>(capacity_of(prepared));
+}
+
+int devices_of(const Study& study) {
+  const auto& replicas = study.partition.replicas;
+  if (replicas.empty()) return study.parallel.pipeline * study.parallel.data;
+  return std::accumulate(replicas.begin(), replicas.end(), 0);
+}
+
+}  // namespace
+
+TEST_CASE("a searched pipeline is no slower than RaNNC's, and fits as they do") {
+  for (const Case& one : kCases) {
+    const Prepared found = prepared_by(one, kSearch);
+    CAPTURE(one.yaml, found.study.planned);
+    CHECK(devices_of(found.study) == 8);
+    CHECK(share_of_device(found) <= 1 - std::stod(one.margin));
+    for (const std::string rule : {"paper", "code", "exact"}) {
+      CAPTURE(rule);
+      const Prepared rannc =
+          prepared_by(one, "partition={method: rannc, margin: MARGIN, rule: " + rule + "}");
+      CHECK(step(found) <= step(rannc) * (1 + 1e-9));
+    }
+    // GPipe-Hybrid: as many layers each, equal shares of the devices, all recomputed.
+    for (const std::string stages : {"2", "4"}) {
+      const Sets hybrid = {"parallel.pipeline=" + stages, "schedule=gpipe",
+                           "recompute={method: full, ends: true}", "training.microbatch=2"};
+      const Prepared even = prepared_by(one, "partition=uniform-floor", hybrid);
+      if (share_of_device(even) > 1 - std::stod(one.margin)) continue;
+      CAPTURE(stages);
+      CHECK(step(found) <= step(even) * (1 + 1e-9));
+    }
+  }
+}
+
+TEST_CASE("the resolved study of a searched pipeline has the same Program") {
+  const Prepared found = prepared_by(kCases[0], kSearch);
+  CHECK(found.study.partition.method == "cuts");
+  const std::string text = resolved_study_text(found.study);
+  const Prepared again = prepare_text(text);
+  CHECK(program_digest(compiled_program(again)) == program_digest(compiled_program(found)));
+}
+
+TEST_CASE("what the study gives binds the search") {
+  const Prepared two = prepared_by(kCases[0], kSearch, {"parallel.pipeline=2"});
+  CHECK(two.study.parallel.pipeline == 2);
+  CHECK(devices_of(two.study) == 8);
+  const Prepared each = prepared_by(kCases[0], kSearch, {"parallel.data=2"});
+  CHECK(each.study.parallel.data == 2);
+  CHECK(each.study.partition.replicas.empty());
+  const Prepared full = prepared_by(kCases[0], kSearch, {"recompute=full"});
+  CHECK(full.study.recompute.method == RecomputeConfig::Method::kFull);
+  const Prepared size = prepared_by(kCases[0], kSearch, {"training.microbatch=8"});
+  CHECK(size.study.num_microbatches() * size.study.training.microbatch *
+            size.study.batch_replicas() ==
+        64);
+}
+
+TEST_CASE("what does not go with a searched pipeline is said at its place") {
+  const auto fault = [](const Sets& sets) -> std::string {
+    try {
+      prepared_by(kCases[0], kSearch, sets);
+    } catch (const ConfigError& error) {
+      return error.what();
+    } catch (const PlanError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK_THAT(fault({"parallel.tensor=2"}),
+             Catch::Contains("parallel.tensor: partition search-pipeline divides a model"));
+  CHECK_THAT(fault({"partition.replicas=[4, 4]"}),
+             Catch::Contains("is what method search-pipeline decides"));
+  CHECK_THAT(fault({"partition.rule=code"}), Catch::Contains("partition.rule: is of method rannc"));
+  CHECK_THAT(fault({"partition.margin=0.999"}), Catch::Contains("no pipeline that was tried fits"));
+}
+
+}  // namespace trainyard
