@@ -51,7 +51,11 @@ void ResolvedText::close() { path_.pop_back(); }
 
 void ResolvedText::line(const std::string& key, const std::string& yaml) {
   indent();
-  text_ += key + ": " + yaml + "  # " + to_string(origin(key)) + "\n";
+  const std::string path = path_of(key);
+  const auto own = study_.origins.find(path);
+  const Origin origin = own != study_.origins.end() ? own->second : default_origin();
+  text_ += key + ": " + yaml + "  # " + to_string(origin) + "\n";
+  values_.emplace_back(path, yaml);
 }
 
 void ResolvedText::text(const std::string& key, std::string_view value) {
@@ -100,11 +104,10 @@ void ResolvedText::field(const StudyKey& key) {
 
 void ResolvedText::indent() { text_ += std::string(2 * path_.size(), ' '); }
 
-Origin ResolvedText::origin(const std::string& key) const {
+std::string ResolvedText::path_of(const std::string& key) const {
   std::string path;
   for (const std::string& part : path_) path += part + ".";
-  const auto own = study_.origins.find(path + key);
-  return own != study_.origins.end() ? own->second : default_origin();
+  return path + key;
 }
 
 }  // namespace trainyard

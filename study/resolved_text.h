@@ -11,6 +11,7 @@
 
 #include "study/study.h"
 #include "study/study_key.h"
+#include "study/study_writer.h"
 
 namespace trainyard {
 
@@ -40,14 +41,17 @@ class ResolvedText {
   void map(const std::string& name, const KeyTable& table, const Rules& rules = {});
 
   std::string take() { return std::move(text_); }
+  /// The same without comments: key paths, and what stands behind them.
+  ResolvedValues take_values() { return std::move(values_); }
 
  private:
   void field(const StudyKey& key);
   void indent();
-  Origin origin(const std::string& key) const;
+  std::string path_of(const std::string& key) const;
 
   const Study& study_;
   std::string text_;
+  ResolvedValues values_;
   std::vector<std::string> path_;
 };
 

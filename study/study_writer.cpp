@@ -369,9 +369,7 @@ void write_data(ResolvedText& out, const DataConfig& data, const DocumentConfig&
            {"documents", [&] { write_documents(out, documents); }}});
 }
 
-}  // namespace
-
-std::string resolved_study_text(const Study& study) {
+ResolvedText resolved(const Study& study) {
   ResolvedText out(study);
   write_model(out, study.model);
   write_cluster(out, study);
@@ -389,7 +387,13 @@ std::string resolved_study_text(const Study& study) {
   write_data(out, study.data, study.documents);
   out.map("checkpoint", checkpoint_keys());
   out.text("fidelity", study.fidelity);
-  return out.take();
+  return out;
 }
+
+}  // namespace
+
+std::string resolved_study_text(const Study& study) { return resolved(study).take(); }
+
+ResolvedValues resolved_values(const Study& study) { return resolved(study).take_values(); }
 
 }  // namespace trainyard

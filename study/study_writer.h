@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "study/study.h"
 
@@ -10,5 +12,9 @@ namespace trainyard {
 /// The text reads back (study_reader.h) as the same study, in any folder, and depends on nothing
 /// but `study`.
 std::string resolved_study_text(const Study& study);
+
+/// Its lines: key paths, and their values as YAML.
+using ResolvedValues = std::vector<std::pair<std::string, std::string>>;
+ResolvedValues resolved_values(const Study& study);
 
 }  // namespace trainyard

@@ -9,14 +9,22 @@ namespace {
 
 constexpr double kLargestScale = 0x1p127;  // the next power of two is no float
 
+/// An object of texts; none where it is missing.
+std::map<std::string, std::string> read_texts(const JsonFields& fields, const std::string& key) {
+  std::map<std::string, std::string> out;
+  if (!fields.has(key)) return out;
+  const JsonFields texts = fields.object(key);
+  for (const auto& [name, value] : texts.json().items()) out.emplace(name, texts.text(name));
+  return out;
+}
+
 }  // namespace
 
 std::string training_state_json(const TrainingState& state) {
-  return nlohmann::json{{"updates", state.updates},
-                        {"loss_scale", state.loss_scale},
-                        {"good_steps", state.good_steps},
-                        {"mask_rule", state.mask_rule}}
-      .dump();
+  return nlohmann::json{{"updates", state.updates},       {"loss_scale", state.loss_scale},
+                        {"good_steps", state.good_steps}, {"mask_rule", state.mask_rule},
+                        {"trained", state.run.values},    {"files", state.run.contents}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 TrainingState read_training_state(const CheckpointInfo& info, const std::string& index,
@@ -36,6 +44,11 @@ TrainingState read_training_state(const CheckpointInfo& info, const std::string&
   }
   if (state.has("good_steps")) out.good_steps = state.integer("good_steps", 0, info.step);
   out.mask_rule = state.has("mask_rule") ? state.integer("mask_rule", 1, kMaskRule) : 1;
+  out.run = {read_texts(state, "trained"), read_texts(state, "files")};
+  // What earlier versions recorded, too.
+  out.run.values.emplace("training.seed", std::to_string(info.seed));
+  if (info.step > 0)
+    out.run.values.emplace("training.global_batch", std::to_string(info.samples / info.step));
   return out;
 }
 

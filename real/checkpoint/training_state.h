@@ -5,6 +5,7 @@
 #include <string>
 
 #include "real/checkpoint/checkpoint_info.h"
+#include "real/checkpoint/run_record.h"
 
 namespace trainyard {
 
@@ -16,6 +17,7 @@ struct TrainingState {
   double loss_scale = 1;
   std::int64_t good_steps = 0;  // since the scale changed last
   std::int64_t mask_rule = kMaskRule;
+  RunRecord run = {};
 };
 
 std::string training_state_json(const TrainingState& state);

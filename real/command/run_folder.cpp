@@ -8,6 +8,7 @@
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/checkpoint_folder.h"
 #include "real/checkpoint/resume_point.h"
+#include "real/checkpoint/training_state.h"
 #include "real/exec/left_drive_files.h"
 #include "system/output_folder.h"
 #include "system/terminal.h"
@@ -41,6 +42,14 @@ void remove_checkpoints(const std::string& folder) {
   fs::remove(folder, not_empty);
 }
 
+/// What the run goes on from, and whether the study is that run's; ranks look at the data.
+void check_resume(const ResumePoint& point, const Study& study) {
+  const Checkpoint checkpoint = open_to_resume(point, Verify::kStructure);
+  const TrainingState state =
+      read_training_state(checkpoint.info(), checkpoint.path() + "/" + kIndexName, {});
+  print_warnings(check_same_run(study, state.run, checkpoint.path()));
+}
+
 void say_what_is_passed_over(const ResumePoint& point) {
   std::vector<std::string> warnings;
   for (const std::string& name : point.passed_over) {
@@ -62,7 +71,9 @@ void RunFolder::remove_drafts() const {
 
 void RunFolder::prepare(const TrainingPlan& plan, const TrainOptions& options) {
   if (options.resume) {
-    say_what_is_passed_over(find_resume_point(checkpoint_folder(plan), options.resume_from));
+    const ResumePoint point = find_resume_point(checkpoint_folder(plan), options.resume_from);
+    check_resume(point, plan.prepared.study);
+    say_what_is_passed_over(point);
     remove_drafts();
     return;
   }

@@ -162,8 +162,10 @@ void save_checkpoint(const std::string& folder, RankTrainer& trainer, const std:
     info.program_digest = digest;
     info.study = "study.resolved.yaml";
     info.seed = static_cast<std::uint64_t>(trainer.study().training.seed);
-    info.state = training_state_json(
-        {trainer.updates_done(), trainer.loss_scale().value(), trainer.loss_scale().good_steps()});
+    TrainingState state{trainer.updates_done(), trainer.loss_scale().value(),
+                        trainer.loss_scale().good_steps()};
+    state.run = run_record(trainer.study());
+    info.state = training_state_json(state);
     commit_checkpoint(folder, info, shards, static_cast<int>(trainer.study().checkpoint.keep));
   }
   rendezvous.barrier(name + "/done", ranks);
@@ -182,19 +184,9 @@ void load_weights(const ReadPiece& read, RankTrainer& trainer) {
 
 void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer) {
   const CheckpointInfo& info = checkpoint.info();
-  const std::int64_t batch = trainer.study().training.global_batch;
-  std::int64_t samples = 0;
-  if (__builtin_mul_overflow(info.step, batch, &samples) || info.samples != samples) {
-    throw ConfigError(checkpoint.path() + ": written after " + std::to_string(info.samples) +
-                      " samples in " + std::to_string(info.step) +
-                      " steps, which training.global_batch " + std::to_string(batch) +
-                      " does not continue");
-  }
-  if (info.seed != static_cast<std::uint64_t>(trainer.study().training.seed)) {
-    throw ConfigError(checkpoint.path() + ": written with training.seed " +
-                      std::to_string(info.seed) + ", the study says " +
-                      std::to_string(trainer.study().training.seed));
-  }
+  const TrainingState state = read_training_state(info, checkpoint.path() + "/" + kIndexName,
+                                                  {info.step, trainer.loss_scale().value(), 0});
+  check_same_run(trainer.study(), state.run, checkpoint.path());
   const auto read = [&](const Piece& piece, std::span<std::byte> out) {
     checkpoint.read(piece, out);
   };
@@ -206,8 +198,6 @@ void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer) {
     }
   }
   load_scale_states(checkpoint, executor);
-  const TrainingState state = read_training_state(info, checkpoint.path() + "/" + kIndexName,
-                                                  {info.step, trainer.loss_scale().value(), 0});
   trainer.resume_at(info.step, state.updates);
   if (trainer.loss_scale().dynamic())
     trainer.loss_scale().resume(state.loss_scale, state.good_steps);

@@ -26,7 +26,7 @@ using ReadPiece = std::function<void(const Piece&, std::span<std::byte>)>;
 void load_weights(const ReadPiece& read, RankTrainer& trainer);
 
 /// Weights, optimizer state, loss scale and position of the run that wrote it. Throws ConfigError
-/// where the checkpoint is of another model or another global batch.
+/// where the checkpoint is of another run (check_same_run()).
 void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer);
 
 }  // namespace trainyard

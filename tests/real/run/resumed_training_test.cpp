@@ -132,15 +132,47 @@ TEST_CASE(
 TEST_CASE("a resumed run that fails leaves what the run had in its folder") {
   const TrainingFolder folder;
   REQUIRE(folder.train("--out " + folder.path("run")).exit == 0);
+  // An earlier version's, whose tensors alone say that the model is another.
+  edit_index(folder.path("run") + "/checkpoints/step-00000004/index.json",
+             [](nlohmann::json& index) { index["state"].erase("trained"); });
+  CHECK(folder.train("--steps 6 --resume --out " + folder.path("run")).exit == 0);
+  edit_index(folder.path("run") + "/checkpoints/step-00000006/index.json",
+             [](nlohmann::json& index) { index["state"].erase("trained"); });
   const std::string plan = read_text(folder.path("run") + "/study.resolved.yaml");
   const std::string program = read_text(folder.path("run") + "/program.txt");
   const Answer other =
-      folder.train("--set model.hidden=64 --steps 6 --resume --json --out " + folder.path("run"));
+      folder.train("--set model.hidden=64 --steps 8 --resume --json --out " + folder.path("run"));
   CHECK(other.exit == 2);
   // What a rank finds is in the answer, too.
   CHECK(nlohmann::json::parse(other.out).at("error").at("exit") == 2);
   CHECK(read_text(folder.path("run") + "/study.resolved.yaml") == plan);
   CHECK(read_text(folder.path("run") + "/program.txt") == program);
+}
+
+TEST_CASE("another run does not go on from a checkpoint: the keys are named, at their places") {
+  const TrainingFolder folder;
+  const std::string out = " --out " + folder.path("run");
+  REQUIRE(folder.train("--steps 2" + out).exit == 0);
+  const auto losses = folder.losses("run");
+  // Other heads have the same tensors; other layers do not.
+  for (const std::string set :
+       {"model.heads=8", "model.layers=3", "model.vocab=96", "model.activation=relu",
+        "model.norm_eps=0.01", "training.optimizer=sgd", "training.seed=2",
+        "training.global_batch=4", "data.path=synthetic"}) {
+    CAPTURE(set);
+    const std::string key = set.substr(0, set.find('='));
+    const Answer answer = folder.train("--steps 4 --resume --json --set " + set + out);
+    CAPTURE(answer.err);
+    CHECK(answer.exit == 2);
+    CHECK_THAT(answer.err, Catch::Contains(": " + key + ": got " + set.substr(key.size() + 1)) &&
+                               Catch::Contains("/checkpoints/step-00000002 was trained with ") &&
+                               Catch::Contains("another --out") && Catch::Contains("--set " + set));
+    CHECK_THAT(nlohmann::json::parse(answer.out).at("error").at("where").get<std::string>(),
+               Catch::Contains("study.yaml"));
+  }
+  CHECK(folder.losses("run") == losses);
+  CHECK_FALSE(fs::exists(folder.path("run") + "/checkpoints/step-00000004"));
+  CHECK(folder.train("--steps 4 --resume --set training.lr=1e-4" + out).exit == 0);
 }
 
 TEST_CASE("a run of before dropouts had masks of their own is warned when it goes on") {
