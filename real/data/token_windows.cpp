@@ -40,12 +40,15 @@ std::unique_ptr<TokenWindows> make_token_windows(const Study& study, std::int64_
     return std::make_unique<GeneratedText>(std::min(num_ids, GeneratedText::kMostSymbols), seed);
   }
   const bool is_text = data.format == "text";
-  need_ids(study, num_ids, is_text ? kByteVocabulary : 1, "bytes as tokens");
   try {
+    // A file that is missing is said before what it would need.
+    TokenFile file = TokenFile::open(data.path, data.format);
+    need_ids(study, num_ids, is_text ? kByteVocabulary : 1, "bytes as tokens");
     const std::int64_t num_symbols = is_text ? kByteVocabulary : num_ids;
-    return std::make_unique<FileWindows>(TokenFile::open(data.path, data.format), num_symbols,
-                                         shape, EpochOrder{data.shuffle, seed});
+    return std::make_unique<FileWindows>(std::move(file), num_symbols, shape,
+                                         EpochOrder{data.shuffle, seed});
   } catch (const ConfigError& error) {
+    if (!error.key_path().empty()) throw;
     fail_at(study, "data.path", error.what());
   }
 }

@@ -153,6 +153,11 @@ TEST_CASE("what is wrong with the data is said at its line") {
   const std::string message = error_of(study);
   CHECK(message.substr(0, 28) == "study.yaml:6:9: data.path: /");
   CHECK(message.find("none.txt: No such file or directory") != std::string::npos);
+  // A file that is not there is the mistake, whatever ids its bytes would need.
+  for (const Family family : {Family::kGpt, Family::kBert}) {
+    CHECK(error_of(study_of(family, "/no/such", 64, 8)) ==
+          "study.yaml: data.path: /no/such: No such file or directory");
+  }
 }
 
 }  // namespace trainyard
