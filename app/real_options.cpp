@@ -4,6 +4,7 @@
 
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
+#include "engine/plan/plan_limits.h"
 
 namespace trainyard {
 
@@ -24,9 +25,11 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
       .add_option("--set", options.sets, "path=value: replaces a value of the study; repeatable")
       ->take_all()
       ->allow_extra_args(false);
-  command.add_option("--ranks", options.ranks, "processes to start; sets cluster.ranks");
+  command.add_option("--ranks", options.ranks, "processes to start; sets cluster.ranks")
+      ->check(CLI::Range(1, kMaxRanks));
   command.add_option("--device", options.device, "cpu or cuda; must be what training.kernels says");
-  command.add_option("--steps", options.steps, "the run's total; sets training.steps");
+  command.add_option("--steps", options.steps, "the run's total; sets training.steps")
+      ->check(CLI::Range(std::int64_t{1}, kMaxSteps));
   CLI::Option* resume =
       command.add_flag("--resume", options.resume, "go on from the last checkpoint in --out");
   CLI::Option* from = command.add_option_function<std::int64_t>(

@@ -229,6 +229,13 @@ TEST_CASE("studies that cannot be trained are refused") {
   CHECK(data.err.find("no.txt: No such file or directory (set by --set data.path=no.txt)") !=
         std::string::npos);
   CHECK(folder.train("--weights no --ranks 1" + out).exit == 2);
+  // Options that are wrong are not put down to the study.
+  for (const std::string option : {"--steps -1", "--steps 0", "--ranks 0"}) {
+    const Answer wrong = folder.train(option + out);
+    CHECK(wrong.exit == 2);
+    CHECK_THAT(wrong.err, Catch::Contains("trainyard: " + option.substr(0, 7) + ": ") &&
+                              !Catch::Contains("study.yaml"));
+  }
   CHECK_FALSE(fs::exists(folder.path("run")));
 }
 
