@@ -1,7 +1,6 @@
 // The `model:` block: a preset or file by name, numbers written out, or a preset with some of its
 // numbers replaced.
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
+#include "study/family_keys.h"
 #include "study/study_keys.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
@@ -42,7 +42,7 @@ bool is_of_family(const ModelConfig& model, std::string_view key) {
   return belongs_to(*find_key(model_keys(), key), model.family);
 }
 
-/// Looks at a key that means nothing to the family; check_family_numbers() refuses it.
+/// Looks at a key that means nothing to the family; check_family_keys() refuses it.
 void leave_out(Section& section, std::string_view key) { section.given(key); }
 
 /// A number of the model that follows from others unless said. nullopt: it does not follow.
@@ -222,42 +222,6 @@ void record_preset(Study& study, const YamlNode& node) {
   }
 }
 
-/// Numbers that mean nothing to the family must not seem to mean something.
-void check_family_numbers(StudyDraft& draft, const YamlNode& node) {
-  const ModelConfig& model = draft.model;
-  for (const StudyKey& key : model_keys()) {
-    const std::string name(key.name);
-    if (belongs_to(key, model.family) || !node.has(name)) continue;
-    draft.attempt([&] {
-      node.at(name).fail("means nothing to family " + std::string(to_string(model.family)) +
-                         "; leave this key out");
-    });
-  }
-  if (!is_of_text(model.family)) return;
-  const bool t5 = model.family == Family::kT5;
-  const bool bert = model.family == Family::kBert;
-  struct FamilyNumber {
-    const char* key;
-    std::int64_t value;
-    bool belongs;
-    const char* why;
-  };
-  const std::array<FamilyNumber, 5> numbers = {{
-      {"decoder_layers", model.decoder_layers, t5, "only family t5 has a decoder of its own"},
-      {"decoder_seq_len", model.decoder_seq_len, t5, "only family t5 has a decoder of its own"},
-      {"relative_buckets", model.relative_buckets, t5,
-       "only family t5 has a relative attention bias"},
-      {"token_types", model.token_types, bert, "only family bert has token types"},
-      {"max_positions", model.max_positions, bert || model.family == Family::kGpt,
-       "only families gpt and bert have a table of positions"},
-  }};
-  for (const FamilyNumber& number : numbers) {
-    if (number.value == 0 || number.belongs || !node.has(number.key)) continue;
-    draft.attempt(
-        [&] { node.at(number.key).fail(std::string(number.why) + "; leave this key out"); });
-  }
-}
-
 /// A model of an ONNX file, and what the study says of it.
 void read_onnx_model(Section& section, const YamlNode& file, const StudyResolvers& resolvers) {
   Study& study = section.study();
@@ -372,7 +336,7 @@ void read_model(Section& root, const StudyResolvers& resolvers) {
   if (const auto file = section.given("onnx")) {
     read_onnx_model(section, *file, resolvers);
     section.finish();
-    root.draft().rule({"model.family"}, [&] { check_family_numbers(root.draft(), node); });
+    root.draft().rule({"model.family"}, [&] { check_family_keys(root.draft(), node); });
     return;
   }
   const std::optional<YamlNode> preset = section.given("preset");
@@ -382,7 +346,7 @@ void read_model(Section& root, const StudyResolvers& resolvers) {
   }
   read_numbers(section, model, preset.has_value());
   section.finish();
-  root.draft().rule({"model.family"}, [&] { check_family_numbers(root.draft(), node); });
+  root.draft().rule({"model.family"}, [&] { check_family_keys(root.draft(), node); });
   root.draft().rule({"model"}, [&] {
     set_image_numbers(model);
     name_by_numbers(study, resolvers);

@@ -81,6 +81,20 @@ void read_documents(Section& data) {
   section.finish();
 }
 
+/// Where they say other than the default, as study.resolved.yaml does of every key.
+void warn_of_unused(const Section& section, Study& study) {
+  const DataConfig& data = study.data;
+  const DataConfig usual;
+  if (is_of_files(data)) return;
+  const auto warn = [&](std::string_view key) {
+    if (section.contains(key))
+      study.warnings.push_back(section.key_path(key) + " is not used: data.path is " + data.path +
+                               ", and no file is read");
+  };
+  if (data.format != usual.format) warn("format");
+  if (data.shuffle != usual.shuffle) warn("shuffle");
+}
+
 void read_data(Section& root) {
   DataConfig& data = root.study().data;
   Section section = root.child("data");
@@ -95,6 +109,7 @@ void read_data(Section& root) {
     data.path = unavailable ? path : absolute;
   }
   section.finish();
+  warn_of_unused(section, root.study());
 }
 
 void read_checkpoint(Section& root) {

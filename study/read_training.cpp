@@ -103,6 +103,23 @@ void read_loss_scale(Section& section, std::string& loss_scale) {
   loss_scale = number_text(scale);
 }
 
+/// Where they say other than the default, as study.resolved.yaml does of every key.
+void warn_of_unused(const Section& section, Study& study) {
+  const TrainingConfig& training = study.training;
+  const TrainingConfig usual;
+  const auto warn = [&](std::string_view key, const std::string& why) {
+    if (section.contains(key))
+      study.warnings.push_back(section.key_path(key) + " is not used: " + why);
+  };
+  if (training.precision != DType::kFp16 && training.loss_scale != usual.loss_scale)
+    warn("loss_scale", "only fp16 scales the loss, and the precision is " +
+                           std::string(to_string(training.precision)));
+  if (training.optimizer != Optimizer::kSgd) return;
+  const std::string averages = "optimizer sgd keeps no averages of gradients";
+  if (training.betas != usual.betas) warn("betas", averages);
+  if (training.eps != usual.eps) warn("eps", averages);
+}
+
 }  // namespace
 
 void read_training(Section& root) {
@@ -120,6 +137,7 @@ void read_training(Section& root) {
                     {"betas", [&] { read_betas(section, training.betas); }},
                     {"loss_scale", [&] { read_loss_scale(section, training.loss_scale); }}});
   section.finish();
+  warn_of_unused(section, root.study());
 }
 
 }  // namespace trainyard

@@ -11,6 +11,8 @@ const KeyTable& study_keys();  // of the root; those of the other maps are withi
 const KeyTable& model_keys();
 /// Whether a key of `model:` says something of models of the family.
 bool belongs_to(const StudyKey& key, Family family);
+/// Whether it changes anything in them: one that is of some transformers of text belongs to all.
+bool matters_to(const StudyKey& key, Family family);
 
 // The forms of `cluster:`, and the maps that all of them have.
 const KeyTable& preset_cluster_keys();

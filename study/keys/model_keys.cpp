@@ -42,12 +42,16 @@ bool names(std::string_view list, Family family) {
 }  // namespace
 
 bool belongs_to(const StudyKey& key, Family family) {
-  if (key.matters.empty() || names(key.matters, family)) return true;
+  if (matters_to(key, family)) return true;
   // What matters to some transformers of text is of no effect in the others.
   const auto is_named = [&](Family text) { return names(key.matters, text); };
   constexpr Family kFamiliesOfText[] = {Family::kGpt, Family::kBert, Family::kT5, Family::kLlama};
   return is_transformer_of_text(family) &&
          std::any_of(std::begin(kFamiliesOfText), std::end(kFamiliesOfText), is_named);
+}
+
+bool matters_to(const StudyKey& key, Family family) {
+  return key.matters.empty() || names(key.matters, family);
 }
 
 const KeyTable& loss_keys() {

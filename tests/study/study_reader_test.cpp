@@ -303,6 +303,40 @@ TEST_CASE("what a switch that is off leaves without effect is said") {
             .empty());
 }
 
+TEST_CASE("keys of training and data that change nothing are said where they are not the default") {
+  const auto warnings = [](const std::vector<std::string>& sets) {
+    return read(kSmallStudy, sets).warnings;
+  };
+  using Lines = std::vector<std::string>;
+  CHECK(warnings({"training.loss_scale=1024"}) ==
+        Lines{"training.loss_scale is not used: only fp16 scales the loss, and the precision is "
+              "bf16"});
+  CHECK(warnings({"training={global_batch: 16, optimizer: sgd, betas: [0.8, 0.9], eps: 1e-6}"}) ==
+        Lines{"training.betas is not used: optimizer sgd keeps no averages of gradients",
+              "training.eps is not used: optimizer sgd keeps no averages of gradients"});
+  CHECK(warnings({"data={format: u16, shuffle: false}"}) ==
+        Lines{"data.format is not used: data.path is generated, and no file is read",
+              "data.shuffle is not used: data.path is generated, and no file is read"});
+  CHECK(warnings({"training.loss_scale=1024", "training.precision=fp16"}).empty());
+  CHECK(warnings({"training.betas=[0.8, 0.9]", "training.eps=1e-6"}).empty());
+  CHECK(warnings({"data={format: u16, shuffle: false, path: tokens.bin}"}).empty());
+  // study.resolved.yaml says all keys.
+  const Study study = read(kSmallStudy, {"training.optimizer=sgd"});
+  CHECK(read(resolved_study_text(study)).warnings.empty());
+}
+
+TEST_CASE("a number of the model that other families have is said to change nothing") {
+  const std::string bert =
+      "model: {family: bert, layers: 4, hidden: 32, heads: 4, vocab: 64, seq_len: 16}\n"
+      "cluster: box\ntraining: {global_batch: 16}\n";
+  CHECK(read(bert, {"model.rope_base=500000"}).warnings ==
+        std::vector<std::string>{
+            "model.rope_base is not used: it matters to gpt, llama, and the family is bert"});
+  CHECK(read(bert, {"model.rope_base=10000"}).warnings.empty());  // the default
+  CHECK(read(resolved_study_text(read(bert))).warnings.empty());
+  CHECK(read(kLlamaStudy, {"model.rope_base=500000"}).warnings.empty());
+}
+
 TEST_CASE("a case inside a list is a study") {
   const YamlNode list = YamlNode::parse(
       "- model: gpt-tiny\n  cluster: box\n"
