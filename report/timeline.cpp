@@ -11,9 +11,11 @@
 #include <utility>
 
 #include "engine/exec/op_work.h"
+#include "engine/memory/memory_moves.h"
 #include "engine/program/pair_members.h"
 #include "engine/program/program_words.h"
 #include "engine/program/rank_places.h"
+#include "report/memory_points.h"
 #include "report/name_table.h"
 
 namespace trainyard {
@@ -43,12 +45,10 @@ std::string axes_text(const DeviceMesh& mesh, const Axes& axes) {
   return text;
 }
 
-/// When a call ran on its rank's main stream, as far as memory asks for it.
-struct MainRows {
-  Ticks peak_at =
-      0;  // the start of its op with the most memory, or of the next one that has a row; else `end`
-  bool peak_seen = false;
-  Ticks end = 0;
+/// An op of a call on its rank's main stream.
+struct MainRow {
+  std::uint32_t op = 0;  // of the segment
+  Ticks start = 0, end = 0;
 };
 
 /// TimelineOp's.
@@ -79,10 +79,6 @@ class TimelineBuilder {
         any = true;
       }
     }
-    peak_op_.resize(program_.body.size());
-    follow_memory(program_, fixed_, [&](std::size_t list, const MemoryStep& step) {
-      peak_op_[list][call_key(step.segment, step.mb[0])] = step.peak_op;
-    });
     std::vector<std::vector<std::size_t>> ranks_of_list(program_.body.size());
     for (RankTrace& rank : trace_.ranks) {
       if (rank.rows.empty()) continue;
@@ -90,10 +86,7 @@ class TimelineBuilder {
       add_rank(rank);
       std::vector<TraceRow>().swap(rank.rows);  // there are millions
     }
-    std::vector<Ticks> now(out_.ranks.size(), 0);
-    follow_memory(program_, fixed_, [&](std::size_t list, const MemoryStep& step) {
-      for (const std::size_t r : ranks_of_list[list]) add_memory(r, step, now[r]);
-    });
+    add_memory(ranks_of_list);
     return std::move(out_);
   }
 
@@ -207,12 +200,7 @@ class TimelineBuilder {
       one.bytes = amount.bytes;
       rank.ops.push_back(one);
       if (op.stream != StreamId::kMain) continue;
-      MainRows& rows = main[key];
-      rows.end = std::max(rows.end, one.end);
-      if (!rows.peak_seen && row.op >= peak_op_[from.list][key]) {
-        rows.peak_at = one.start;
-        rows.peak_seen = true;
-      }
+      main[key].push_back({static_cast<std::uint32_t>(row.op), one.start, one.end});
     }
     for (const auto& [key, call] : calls) {
       if (call[0] < 0 || call[1] < 0) continue;
@@ -221,26 +209,48 @@ class TimelineBuilder {
     }
   }
 
-  /// Puts what the call does to memory at the times of its ops on main. A call without one there
-  /// (frees only, transfers) does it where main has got to, `now`.
-  void add_memory(std::size_t r, const MemoryStep& step, Ticks& now) {
-    std::vector<MemoryPoint>& points = out_.ranks[r].memory;
-    const auto add = [&](Ticks at, const MemoryParts& bytes) {
-      if (!points.empty() && points.back().bytes == bytes) return;
-      if (!points.empty() && points.back().at == at && sum(points.back().bytes) <= sum(bytes))
-        points.pop_back();
-      points.push_back({at, bytes});
-    };
-    Ticks peak_at = now;
-    if (const auto found = main_rows_[r].find(call_key(step.segment, step.mb[0]));
-        found != main_rows_[r].end()) {
-      const MainRows& rows = found->second;
-      peak_at = std::max(rows.peak_seen ? rows.peak_at : rows.end, now);
-      now = std::max(now, rows.end);
+  void add_memory(const std::vector<std::vector<std::size_t>>& ranks_of_list) {
+    std::vector<Ticks> now(out_.ranks.size(), 0);
+    follow_memory_moves(program_, fixed_,
+                        [&](std::size_t list, const MemoryStep& step, const CallMoves& moves) {
+                          for (const std::size_t r : ranks_of_list[list])
+                            add_moves(r, step, moves, now[r]);
+                        });
+    const Ticks end = out_.end();
+    for (TimelineRank& rank : out_.ranks) {
+      std::vector<MemoryPoint> kept = thinned(rank.memory, kMaxMemoryPoints, end);
+      rank.memory_left_out = std::ssize(rank.memory) - std::ssize(kept);
+      rank.memory = std::move(kept);
     }
-    if (sum(step.at_peak) > (points.empty() ? 0 : sum(points.back().bytes)))
-      add(peak_at, step.at_peak);
-    add(now, step.after);
+  }
+
+  /// Puts what the call does to memory at the times of its ops on main; what other ops do, where
+  /// main has got to, `now`.
+  void add_moves(std::size_t r, const MemoryStep& step, const CallMoves& call, Ticks& now) {
+    static const std::vector<MainRow> kNone;
+    const auto found = main_rows_[r].find(call_key(step.segment, step.mb[0]));
+    const std::vector<MainRow>& rows = found == main_rows_[r].end() ? kNone : found->second;
+    auto row = rows.begin();
+    if (row != rows.end()) now = std::max(now, row->start);
+    add_point(r, now, call.found);
+    for (const MemoryMove& move : call.moves) {
+      for (; row != rows.end() && row->op < move.op; ++row) now = std::max(now, row->end);
+      if (row != rows.end() && row->op == move.op) now = std::max(now, row->start);
+      MemoryParts bytes = call.found;
+      for (const MemoryClass of : bytes.keys()) bytes[of] += move.bytes[of];
+      add_point(r, now, bytes);
+    }
+    for (; row != rows.end(); ++row) now = std::max(now, row->end);
+    add_point(r, now, step.after);
+  }
+
+  /// Of points at one time that grow, the last.
+  void add_point(std::size_t r, Ticks at, const MemoryParts& bytes) {
+    std::vector<MemoryPoint>& points = out_.ranks[r].memory;
+    while (!points.empty() && points.back().at == at && sum(points.back().bytes) <= sum(bytes))
+      points.pop_back();
+    if (!points.empty() && points.back().bytes == bytes) return;
+    points.push_back({at, bytes});
   }
 
   const Program& program_;
@@ -254,9 +264,8 @@ class TimelineBuilder {
   std::unordered_map<std::string, std::uint32_t> segment_number_;  // by name
   std::map<StreamId, std::int16_t> copy_number_;                   // of copies, by their stream
   Indexed<GroupId, std::int16_t> group_number_;
-  Indexed<TransferId, std::array<std::int16_t, 2>> transfer_number_;     // [by host]
-  std::vector<std::unordered_map<std::uint64_t, std::size_t>> peak_op_;  // [list][call]
-  std::vector<std::unordered_map<std::uint64_t, MainRows>> main_rows_;   // [rank][call]
+  Indexed<TransferId, std::array<std::int16_t, 2>> transfer_number_;                // [by host]
+  std::vector<std::unordered_map<std::uint64_t, std::vector<MainRow>>> main_rows_;  // [rank][call]
   Seconds origin_ = 0;
 };
 

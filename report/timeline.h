@@ -66,14 +66,18 @@ struct MemoryPoint {
   friend bool operator==(const MemoryPoint&, const MemoryPoint&) = default;
 };
 
+/// Of a rank; more are thinned (memory_points.h).
+inline constexpr std::size_t kMaxMemoryPoints = 6'000;
+
 struct TimelineRank {
   std::int64_t rank = 0;
   std::int64_t multiplicity = 1;  // ranks that it stands for
   std::int32_t pipeline_rank = 0;
-  Coordinate at;                    // on Timeline::axes
-  Numbered<TimelineCall> calls;     // by first op
-  std::vector<TimelineOp> ops;      // in issue order
-  std::vector<MemoryPoint> memory;  // in order of time
+  Coordinate at;                     // on Timeline::axes
+  Numbered<TimelineCall> calls;      // by first op
+  std::vector<TimelineOp> ops;       // in issue order
+  std::vector<MemoryPoint> memory;   // in order of time, at most kMaxMemoryPoints
+  std::int64_t memory_left_out = 0;  // points beyond those
   friend bool operator==(const TimelineRank&, const TimelineRank&) = default;
 };
 
@@ -93,7 +97,9 @@ std::string call_name(const TimelineSegment& segment, Microbatch mb);
 
 /// Ranks of `trace` that have rows, which are given up one after the other: pass it with std::move
 /// where they are many. Ops that take no time are left out. `fixed` as for memory_peaks();
-/// bytes follow issue order, so that their peak is the Program's whatever the times.
+/// bytes follow issue order, so that their peak is the Program's whatever the times: what an op of
+/// the main stream writes is alive from its start, what it frees or another stream's op writes,
+/// from where main has got to in its call.
 Timeline make_timeline(const Program& program, Trace trace, const FixedMemory& fixed);
 
 }  // namespace trainyard

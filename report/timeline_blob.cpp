@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/program/program_words.h"
+#include "report/memory_points.h"
 #include "report/timeline_pattern.h"
 
 namespace trainyard {
@@ -303,8 +304,9 @@ class TimelineEncoder {
     for (const Rank& other : ranks_) pipeline_ranks.insert(other.from->pipeline_rank);
     const std::size_t most =
         std::max<std::size_t>(2, limits_.max_memory_points / pipeline_ranks.size());
-    const std::vector<MemoryPoint>& points = rank.memory;
-    const Ticks end = std::max<Ticks>(1, timeline_.end());
+    const std::vector<MemoryPoint> kept = thinned(rank.memory, most, timeline_.end());
+    memory_points_left_out_ += static_cast<std::uint64_t>(
+        rank.memory_left_out + std::ssize(rank.memory) - std::ssize(kept));
     Json out = Json::array();
     MemoryPoint before;
     const auto add = [&](const MemoryPoint& point) {
@@ -313,23 +315,7 @@ class TimelineEncoder {
         out.push_back(point.bytes[of] - before.bytes[of]);
       before = point;
     };
-    if (points.size() <= most) {
-      for (const MemoryPoint& point : points) add(point);
-      return out;
-    }
-    const auto slice = [&](const MemoryPoint& point) {
-      return static_cast<std::size_t>(static_cast<double>(point.at) / static_cast<double>(end) *
-                                      static_cast<double>(most - 1));
-    };
-    for (std::size_t i = 0; i < points.size();) {
-      std::size_t highest = i, next = i;
-      for (; next < points.size() && slice(points[next]) == slice(points[i]); ++next) {
-        if (sum(points[next].bytes) > sum(points[highest].bytes)) highest = next;
-      }
-      add(points[highest]);
-      memory_points_left_out_ += next - i - 1;
-      i = next;
-    }
+    for (const MemoryPoint& point : kept) add(point);
     return out;
   }
 
@@ -338,7 +324,8 @@ class TimelineEncoder {
   std::vector<Rank> ranks_;
   TimelinePatterns patterns_;
   std::vector<std::int32_t> segment_number_;  // on the page; -1: not there
-  std::size_t calls_left_out_ = 0, calls_without_ops_ = 0, memory_points_left_out_ = 0;
+  std::size_t calls_left_out_ = 0, calls_without_ops_ = 0;
+  std::uint64_t memory_points_left_out_ = 0;
 };
 
 }  // namespace

@@ -6,8 +6,8 @@
 // too much, parts are left out and the page says which:
 //   ops of calls beyond the first max_pattern_ops ops (the call keeps one box per stream, a pair
 //   one for both), ranks, of which one of each pipeline rank stays, then evenly spaced ones, and
-//   the middle of a rank's calls, beyond max_calls, all but the highest of the memory points in
-//   each slice of the step, beyond max_memory_points.
+//   the middle of a rank's calls, beyond max_calls, all but the highest, the lowest and the last
+//   of the memory points in each short stretch of the step, beyond max_memory_points.
 //
 //   {unit_s: 1e-9, end: of the step in units, names: [...], modules: [...],
 //    segments: [[name, stage, phase]], groups: [[name, axes]],

@@ -101,6 +101,7 @@ class TraceWriter {
                        std::to_string(rank.multiplicity) + ")");
     add_integer("pipeline_rank", rank.pipeline_rank);
     add_integer("stands_for", rank.multiplicity);
+    if (rank.memory_left_out > 0) add_integer(trace_words::kMemoryLeftOut, rank.memory_left_out);
     for (std::size_t axis = 0; axis < rank.at.size(); ++axis)
       add_integer(timeline_.axes[axis], rank.at[axis]);
     out_ += "}}";

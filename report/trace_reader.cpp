@@ -146,6 +146,7 @@ class TraceReader {
       if (!field.key.starts_with("args.")) continue;
       const std::string key = field.key.substr(5);
       if (key == "name" || key == "pipeline_rank" || key == "stands_for") continue;
+      if (key == trace_words::kMemoryLeftOut) continue;
       if (out_.axes.size() == kMostAxes)
         fail("args." + key + ": more than " + std::to_string(kMostAxes) + " coordinates");
       out_.axes.push_back(key);
@@ -157,6 +158,9 @@ class TraceReader {
     rank.rank = integer("pid", 0, kMaxRanks);
     rank.multiplicity = integer("args.stands_for", 1, kMaxRanks);
     rank.pipeline_rank = static_cast<std::int32_t>(integer("args.pipeline_rank", 0, kMaxRanks));
+    const std::string left_out = "args." + std::string(trace_words::kMemoryLeftOut);
+    if (event_->find(left_out) != nullptr)
+      rank.memory_left_out = integer(left_out, 1, std::int64_t{1} << 53U);
     if (out_.ranks.empty()) find_axes();
     for (const std::string& axis : out_.axes)
       rank.at.push_back(static_cast<std::int32_t>(integer("args." + axis, 0, kMaxRanks)));

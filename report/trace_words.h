@@ -12,6 +12,9 @@ inline constexpr std::string_view kEvents = "traceEvents";  // the list of all
 inline constexpr std::string_view kSegment = "trainyard_segment";
 inline constexpr std::string_view kGroup = "trainyard_group";
 
+/// Of a rank: points of memory that the file leaves out.
+inline constexpr std::string_view kMemoryLeftOut = "memory_points_left_out";
+
 /// Counters; as in summary.json.
 inline constexpr IndexedArray<MemoryClass, std::string_view, kNumMemoryClasses> kMemory = {
     "parameters", "gradients", "optimizer_state", "activations", "buffers"};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/memory/held_values.h"
+#include "engine/memory/memory_moves.h"
 #include "engine/program/pair_members.h"
 
 namespace trainyard {
@@ -34,13 +35,17 @@ struct Profile {
   std::vector<ValueId> unread;  // gathered for another call
   // What another call has gathered, and the op that reads it first.
   std::vector<std::pair<ValueId, std::size_t>> first_reads;
+  std::vector<MemoryMove> moves;  // where they are asked for
 };
+
+enum class Detail : std::uint8_t { kPeaks, kMoves };
 
 class MemoryCounter {
  public:
-  MemoryCounter(const Program& program, const FixedMemory& fixed)
+  MemoryCounter(const Program& program, const FixedMemory& fixed, Detail detail)
       : program_(program),
         fixed_(fixed),
+        detail_(detail),
         value_mark_(program.values.size(), 0),
         segment_mark_(program.segments.size(), 0),
         pool_mark_(program.pools.size(), 0),
@@ -56,7 +61,8 @@ class MemoryCounter {
     for (const Segment& segment : program.segments) profiles_.push_back(profile(segment));
   }
 
-  /// Calls visit(const MemoryStep&) for what lives before the step, then for every call.
+  /// Calls visit(const MemoryStep&, const CallMoves&) for what lives before the step, then for
+  /// every call.
   template <typename Visit>
   void follow(const RankClass& list, const Visit& visit) {
     MemoryStep step;
@@ -64,7 +70,7 @@ class MemoryCounter {
     step.after[MemoryClass::kBuffer] += fixed_.buffers;
     step.after[MemoryClass::kGradient] += fixed_.gradients_per_parameter * parameters_;
     step.at_peak = step.after;
-    visit(step);
+    visit(step, CallMoves{step.after, {}});
     Bytes gathered = 0;
     std::vector<ValueId> unread;  // gathered by calls so far
     const auto run = [&](SegmentId id, const std::array<Microbatch, 2>& mb) {
@@ -72,7 +78,9 @@ class MemoryCounter {
       step.segment = id;
       step.mb = mb;
       step.peak_op = p.peak_op;
-      step.at_peak = step.after;
+      CallMoves call{step.after, p.moves};
+      if (updates(id)) call.found[MemoryClass::kGradient] += step_copies_;
+      step.at_peak = call.found;
       add(step.at_peak, p.at_peak);
       step.gathered = gathered + p.gathered_at_peak.all;
       step.prefetched = p.gathered_at_peak.unread;
@@ -82,9 +90,8 @@ class MemoryCounter {
       for (const ValueId root : unread) step.prefetched += bytes_[root];
       unread.insert(unread.end(), p.unread.begin(), p.unread.end());
       gathered += p.gathered_net;
-      if (updates(id)) step.at_peak[MemoryClass::kGradient] += step_copies_;
       add(step.after, p.net);
-      visit(step);
+      visit(step, call);
     };
     for (const Call& call : list.calls) {
       run(call.segment, call.mb);
@@ -97,7 +104,7 @@ class MemoryCounter {
     MemoryPeak peak;
     Bytes without_copies = 0;  // the largest total but for what the update adds
     std::string instant;
-    follow(list, [&](const MemoryStep& step) {
+    follow(list, [&](const MemoryStep& step, const CallMoves&) {
       const Bytes total = sum(step.at_peak);
       without_copies = std::max(without_copies, total - (updates(step.segment) ? step_copies_ : 0));
       if (step.segment == kNoIndex) {
@@ -139,6 +146,12 @@ class MemoryCounter {
     Profile p;
     GatheredParameters gathered(*this);
     const SegmentId number = profiles_.next();
+    MemoryParts told{};
+    const auto tell = [&](std::size_t op, const MemoryParts& bytes) {
+      if (detail_ == Detail::kPeaks || bytes == told) return;
+      p.moves.push_back({static_cast<std::uint32_t>(op), bytes});
+      told = bytes;
+    };
     const auto first_touch = [&](const Operand& operand) {
       const ValueId root = root_[operand.value];
       const std::size_t slot = value(root).scope == Scope::kMicrobatch ? operand.slot : 0;
@@ -160,6 +173,7 @@ class MemoryCounter {
           if (in_arena(v)) p.net[v.memory] -= bytes_[operand.value];
           gathered.give(operand.value);
         }
+        tell(k, p.net);
         continue;
       }
       for (const Operand& operand : op.reads) {
@@ -170,13 +184,16 @@ class MemoryCounter {
       for (const Operand& operand : op.accumulates) first_touch(operand);
       for (const Operand& operand : op.writes) born(operand);
       const Bytes workspace = fixed_.casts_logits ? loss_workspace(program_, op) : 0;
-      if (sum(p.net) + workspace > p.peak) {
-        p.peak = sum(p.net) + workspace;
-        p.at_peak = p.net;
-        p.at_peak[MemoryClass::kActivation] += workspace;
+      MemoryParts within = p.net;
+      within[MemoryClass::kActivation] += workspace;
+      if (sum(within) > p.peak) {
+        p.peak = sum(within);
+        p.at_peak = within;
         p.peak_op = k;
         p.gathered_at_peak = gathered.now();
       }
+      tell(k, within);
+      tell(k, p.net);
     }
     p.gathered_net = gathered.now().all;
     p.unread = gathered.unread();
@@ -293,6 +310,7 @@ class MemoryCounter {
 
   const Program& program_;
   const FixedMemory& fixed_;
+  Detail detail_;
   Indexed<ValueId, ValueId> root_;  // its storage
   Indexed<ValueId, Bytes> bytes_;
   Indexed<ValueId, bool> gathered_;  // of storage roots: parameters that are there for a while
@@ -319,26 +337,6 @@ Bytes sum(const MemoryParts& parts) {
   Bytes total = 0;
   for (Bytes part : parts) total += part;
   return total;
-}
-
-LossCopies loss_copies(const Program& program, const ProgramOp& op) {
-  if (op.kind != OpKind::kCrossEntropy) return {};
-  const bool forward = op.part == OpPart::kForward;
-  const Value& logits = program.values[(forward ? op.reads : op.writes).front().value];
-  const Bytes element = size_in_bytes(logits.dtype), single = size_in_bytes(DType::kFp32);
-  if (element >= single) return {};
-  const std::int32_t classes = program.attrs[op.attrs].vocab;
-  return {size_in_bytes(logits) / element * single, logits.dims.back().bound < classes, forward};
-}
-
-/// The last copy lives when the result is written: forward the log of the softmax, in fp32, is
-/// there beside all but the exponentials; backward the result, of fewer bytes, is cast from one of
-/// them.
-Bytes loss_workspace(const Program& program, const ProgramOp& op) {
-  const LossCopies of = loss_copies(program, op);
-  if (of.bytes == 0) return 0;
-  if (of.forward) return of.bytes * (of.split ? of.copies() - 1 : 1);
-  return of.bytes * of.copies() - size_in_bytes(program.values[op.writes.front().value]);
 }
 
 FixedMemory fixed_memory(const SoftwareProfile& software, DType precision) {
@@ -371,14 +369,26 @@ Bytes cached_within(const MemoryPeak& peak, Bytes capacity) {
 
 void follow_memory(const Program& program, const FixedMemory& fixed,
                    const std::function<void(std::size_t list, const MemoryStep&)>& visit) {
-  MemoryCounter counter(program, fixed);
+  MemoryCounter counter(program, fixed, Detail::kPeaks);
   for (std::size_t list = 0; list < program.body.size(); ++list) {
-    counter.follow(program.body[list], [&](const MemoryStep& step) { visit(list, step); });
+    counter.follow(program.body[list],
+                   [&](const MemoryStep& step, const CallMoves&) { visit(list, step); });
+  }
+}
+
+void follow_memory_moves(
+    const Program& program, const FixedMemory& fixed,
+    const std::function<void(std::size_t list, const MemoryStep&, const CallMoves&)>& visit) {
+  MemoryCounter counter(program, fixed, Detail::kMoves);
+  for (std::size_t list = 0; list < program.body.size(); ++list) {
+    counter.follow(program.body[list], [&](const MemoryStep& step, const CallMoves& moves) {
+      visit(list, step, moves);
+    });
   }
 }
 
 std::vector<MemoryPeak> memory_peaks(const Program& program, const FixedMemory& fixed) {
-  MemoryCounter counter(program, fixed);
+  MemoryCounter counter(program, fixed, Detail::kPeaks);
   std::vector<MemoryPeak> peaks;
   for (const RankClass& list : program.body) peaks.push_back(counter.count(list));
   return peaks;

@@ -25,7 +25,7 @@ function drawMemory() {
       (!capacity                 ? " Counted from the Program, at the times of a step of the run that took about the median." :
            capacity <= scale.top ? " The dashed line is what the device has for it, " + formatBytes(capacity) + "." :
                                    " The device has " + formatBytes(capacity) + " for it, far above these charts.") +
-      (timeline.leftOut.memory_points ? " Of each short stretch of the step the highest point is drawn." : "");
+      (timeline.leftOut.memory_points ? " Of each short stretch of the step the highest, the lowest and the last point are drawn." : "");
   byId("memory-legend")
       .append(...STACK.map((i) => element("span", {}, swatch(MEMORY_PARTS[i].colour), MEMORY_PARTS[i].name)));
   let shown = Math.min(CHARTS_SHOWN, ranks.length);
@@ -76,9 +76,8 @@ function memoryChart(rank, {capacity, top}) {
       const from = x(point.at), to = x(i + 1 < rank.memory.length ? rank.memory[i + 1].at : timeline.end);
       const low = below[i], high = low + point.bytes[part];
       below[i] = high;
-      path +=
-          (i ? "L" : "M") + from.toFixed(1) + " " + y(high).toFixed(1) + "L" + to.toFixed(1) + " " + y(high).toFixed(1);
-      back.push("L" + to.toFixed(1) + " " + y(low).toFixed(1) + "L" + from.toFixed(1) + " " + y(low).toFixed(1));
+      path += (i ? "V" : "M" + from.toFixed(1) + " ") + y(high).toFixed(1) + "H" + to.toFixed(1);
+      back.push("V" + y(low).toFixed(1) + "H" + from.toFixed(1));
     });
     const shape = svgElement("path", {d: path + back.reverse().join("") + "Z"});
     shape.style.fill = MEMORY_PARTS[part].colour;

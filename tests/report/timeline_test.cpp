@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/program/program_text.h"
+#include "report/memory_points.h"
 #include "report/trace_json.h"
 #include "tests/support/example_program.h"
 #include "tests/support/scratch_folder.h"
@@ -83,18 +84,58 @@ TEST_CASE("what is alive is shown at the times of the ops that make it so") {
   const std::vector<MemoryPoint>& memory = timeline.ranks[0].memory;
   REQUIRE(!memory.empty());
   // Before the step: w1 and w2, 2 x 8 x 4 fp32 = 256 bytes; the pool rb, 1 slot of dy0, 16 x 4 fp32
-  // = 256, and the 1,000 fixed bytes. 0ZERO, which has no row, makes the gradients at the same
-  // time: 256 bytes.
-  CHECK(memory[0] == MemoryPoint{0, {256, 256, 0, 0, 1256}});
-  // 0F0 makes x0 (256), h0 and a0 (512 each) and p0 (256): highest at its second GEMM, which has
-  // no row either, so where its last row on main ends.
-  REQUIRE(memory.size() > 1);
-  CHECK(memory[1].at == 30'000);
+  // = 256, and the 1,000 fixed bytes. At the same time 0ZERO, which has no row, makes the
+  // gradients, 256 bytes, and 0F0 loads x0, 256.
+  CHECK(memory[0] == MemoryPoint{0, {256, 256, 0, 256, 1256}});
+  // Its first GEMM makes h0, 512 bytes, from its start on. The next two ops have no row: a0 (512)
+  // and p0 (256) are there where the last row on main before them ends; so is what the calls behind
+  // it do, which have no row either: at most another 1,536 of 0F1, and da of 0B0, 512.
+  REQUIRE(memory.size() > 2);
+  CHECK(memory[1] == MemoryPoint{10'000, {256, 256, 0, 768, 1256}});
+  CHECK(memory[2] == MemoryPoint{30'000, {256, 256, 0, 3584, 1256}});
   Bytes highest = 0;
   for (const MemoryPoint& point : memory) highest = std::max(highest, sum(point.bytes));
   const std::vector<MemoryPeak> peaks =
       memory_peaks(parse_program(kExampleProgram, "example"), {.buffers = 1000});
   CHECK(highest == peaks[0].total);
+}
+
+TEST_CASE("activations grow op by op in a forward, and shrink so in a backward") {
+  // One rank, one microbatch. Each of 8 layers keeps as much.
+  const Timeline timeline =
+      simulate_text(
+          "model: {family: gpt, layers: 8, hidden: 512, heads: 8, vocab: 512, seq_len: 512}\n"
+          "cluster: {preset: dgx-a100-80g, devices: 1}\n"
+          "training: {global_batch: 2, microbatch: 2, precision: bf16}\n",
+          true)
+          .timeline;
+  const std::vector<MemoryPoint>& memory = timeline.ranks.at(0).memory;
+  const auto activations = [](const MemoryPoint& point) {
+    return point.bytes[MemoryClass::kActivation];
+  };
+  const auto peak = std::max_element(
+      memory.begin(), memory.end(),
+      [&](const auto& a, const auto& b) { return activations(a) < activations(b); });
+  // 8 layers of at least 8 ops each: more than 32 levels on either side of the peak, and half of
+  // the peak is reached between a third and two thirds of the way up.
+  CHECK(peak - memory.begin() > 32);
+  CHECK(memory.end() - peak > 32);
+  const auto half = std::find_if(memory.begin(), peak, [&](const MemoryPoint& point) {
+    return activations(point) * 2 > activations(*peak);
+  });
+  CHECK(half->at > peak->at / 3);
+  CHECK(half->at < peak->at * 2 / 3);
+}
+
+TEST_CASE("of many points the highest, the lowest and the last of each stretch stay") {
+  // 12 points at 0, 1, ... 11 of a step of 12: for at most 6 there are two stretches.
+  std::vector<MemoryPoint> points;
+  for (const Bytes bytes : {5, 9, 9, 1, 1, 4, /* second */ 3, 8, 2, 7, 2, 6})
+    points.push_back({std::ssize(points), {bytes, 0, 0, 0, 0}});
+  std::vector<Ticks> kept;
+  for (const MemoryPoint& point : thinned(points, 6, 12)) kept.push_back(point.at);
+  CHECK(kept == std::vector<Ticks>{1, 3, 5, 7, 8, 11});
+  CHECK(thinned(points, 12, 12) == points);
 }
 
 TEST_CASE("a forward and a backward that run together are two calls, each with its own ops") {

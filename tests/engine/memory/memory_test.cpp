@@ -1,12 +1,11 @@
 // Peaks derived by hand: on Programs of a few values, then on tiny studies, where the bytes per
 // parameter, per microbatch in flight and per receive slot can be counted.
-#include "engine/memory/memory.h"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
+#include "engine/memory/memory_moves.h"
 #include "tests/engine/memory/tiny_program.h"
 #include "tests/support/studies.h"
 
@@ -54,6 +53,27 @@ TEST_CASE("an arena value takes its storage from its first write to its free") {
   CHECK(peak[0].activations == 26);
   CHECK(peak[0].instant == "0B0 op 0");
   CHECK(peak[1].total == 16);
+}
+
+TEST_CASE("every op that changes something is a move, beside what its call found") {
+  TinyProgram tiny;
+  const ValueId saved = tiny.add("saved", 10, Scope::kMicrobatch);
+  const ValueId scratch = tiny.add("scratch", 4, Scope::kLocal);
+  const SegmentId forward = tiny.segment(
+      "0F", {op({}, {saved}), op({saved}, {scratch}), op({saved}, {}), free_of({scratch})});
+  const SegmentId backward = tiny.segment("0B", {op({saved}, {}), free_of({saved})});
+  tiny.list({{forward, 0}, {forward, 1}, {backward, 0}, {backward, 1}});
+  std::vector<std::vector<Bytes>> levels;  // of each call: as it begins, then after each move
+  follow_memory_moves(tiny.program, {},
+                      [&](std::size_t, const MemoryStep& step, const CallMoves& call) {
+                        std::vector<Bytes>& of = levels.emplace_back(1, sum(call.found));
+                        for (const MemoryMove& move : call.moves)
+                          of.push_back(sum(call.found) + sum(move.bytes));
+                        CHECK(of.back() == sum(step.after));
+                        CHECK(*std::max_element(of.begin(), of.end()) == sum(step.at_peak));
+                      });
+  CHECK(levels ==
+        std::vector<std::vector<Bytes>>{{0}, {0, 10, 14, 10}, {10, 20, 24, 20}, {20, 10}, {10, 0}});
 }
 
 TEST_CASE("the parts are those of one instant, that of the largest total") {
