@@ -1,6 +1,7 @@
 #include "report/layer_sharding.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -15,6 +16,7 @@ namespace {
 class LayerReader {
  public:
   LayerReader(const Program& program, const Graph& model) : program_(program) {
+    find_gathers();
     for (const Op& op : model.ops) {
       if (op.layer == out_.layer) modules_.insert(model.modules[op.module]);
     }
@@ -56,12 +58,74 @@ class LayerReader {
                          std::move(group), std::move(why)});
   }
 
+  /// What ZeRO-3 gathers, and of what: ranks keep parts of the parameters that lie in it.
+  struct Gather {
+    const ProgramOp* op = nullptr;
+    std::int64_t parameters = 0;
+  };
+
+  void find_gathers() {
+    for (const Segment& segment : program_.segments) {
+      for (const ProgramOp& op : segment.ops) {
+        for (const Operand& written : op.writes)
+          makers_.try_emplace(storage_root(program_, written.value), &op);
+      }
+    }
+    for (const auto& [root, op] : makers_) {
+      const Value& whole = program_.values[root];
+      if (whole.memory != MemoryClass::kParameter || whole.scope == Scope::kPersistent) continue;
+      const ProgramOp* gather = op;
+      if (op->kind == OpKind::kCopyOut) gather = maker(op->reads[0].value);
+      if (gather != nullptr && gather->kind == OpKind::kAllGather) gathers_[root].op = gather;
+    }
+    for (const ValueId v : program_.values.keys()) {
+      const ValueId root = storage_root(program_, v);
+      const auto found = gathers_.find(root);
+      if (found != gathers_.end() && root != v) ++found->second.parameters;
+    }
+  }
+
+  const ProgramOp* maker(ValueId value) const {
+    const auto found = makers_.find(storage_root(program_, value));
+    return found == makers_.end() ? nullptr : found->second;
+  }
+
+  /// The persistent value of which casts and copies have made what is gathered.
+  const Value& kept(const Gather& gather) const {
+    ValueId from = gather.op->reads[0].value;
+    for (int step = 0; step < kMostSteps; ++step) {
+      if (program_.values[storage_root(program_, from)].scope == Scope::kPersistent) break;
+      const ProgramOp* op = maker(from);
+      if (op == nullptr || op->reads.empty()) break;
+      from = op->reads[0].value;
+    }
+    return program_.values[from];
+  }
+
+  void add_gather(ValueId root) {
+    const Gather& gather = gathers_.at(root);
+    const Group& group = program_.groups[gather.op->group];
+    const std::string of =
+        gather.parameters > 1 ? plural(gather.parameters, "parameter") : "the parameter";
+    const Value& part = kept(gather);
+    add_row("parameter", part, "",
+            "the 1/" + std::to_string(group_size(program_.mesh, group.axes)) +
+                " that a rank keeps of " + of +
+                (part.space == Space::kDevice ? "" : ", in the host's memory or on its drives"));
+    add_row(op_name(gather.op->kind, gather.op->part), program_.values[root], group.name,
+            of + (gather.parameters > 1 ? " are" : " is") + " read whole");
+  }
+
   void add(const Segment& segment, std::size_t k) {
     const ProgramOp& op = segment.ops[k];
     for (const Operand& read : op.reads) {
       const bool parameter = value(read).memory == MemoryClass::kParameter;
-      if (parameter && seen_.insert(value(read).name).second)
-        add_row("parameter", value(read), "", "");
+      if (!parameter || !seen_.insert(value(read).name).second) continue;
+      const ValueId root = storage_root(program_, read.value);
+      const bool gathered = gathers_.contains(root);
+      if (gathered && seen_.insert(program_.values[root].name + ".gather").second) add_gather(root);
+      add_row("parameter", value(read), "",
+              gathered && root != read.value ? "part of " + program_.values[root].name : "");
     }
     for (const Operand& written : op.writes) {
       add_row(op_name(op.kind, op.part), value(written),
@@ -118,7 +182,10 @@ class LayerReader {
 
   const Program& program_;
   std::set<std::string> modules_;
-  std::set<std::string> seen_;  // parameters
+  std::set<std::string> seen_;  // parameters, and what they are gathered in
+  static constexpr int kMostSteps = 8;
+  std::map<ValueId, const ProgramOp*> makers_;  // of storage roots, the first
+  std::map<ValueId, Gather> gathers_;           // of storage roots
   LayerSharding out_;
 };
 

@@ -12,11 +12,7 @@ function drawLayer() {
                formatBytes(moved.reduce((sum, row) => sum + row.bytes, 0)) + " in all per microbatch and rank.") +
       (rest > 0 ? " " + plural(rest, "more tensor", "more tensors") + " are not listed." : "");
   drawMesh(layer, moved);
-  byId("layer-legend")
-      .append(
-          legendOf(dimCell("R"), "whole on every rank"), legendOf(dimCell("tp"), "cut over these axes of ranks"),
-          legendOf(stateCell("P(tp)"), "each rank has a summand"),
-          legendOf(stateCell("E(tp)"), "alike; each rank has a summand of the gradient"));
+  drawLayerLegend(layer.tensors.map(({spec}) => specCells(spec)).flat().filter((cell) => cell instanceof Element));
   const head = [["op", ""], ["tensor", ""], ["dims", ""], ["bytes of a rank", "number"], ["moved over", "why"]];
   byId("layer-table")
       .append(element(
@@ -49,6 +45,20 @@ function drawMesh({mesh = [], groups = []}, moved) {
           element(
               "thead", {}, element("tr", {}, head.map(([text, kind]) => element("th", {class: kind, scope: "col"}, text)))),
           element("tbody", {}, rows)));
+}
+
+// Only what the table has, each as its first cell.
+function drawLayerLegend(cells) {
+  const kinds = [
+    ["whole on every rank", (cell) => cell.textContent === "R"],
+    ["cut over these axes of ranks", (cell) => cell.classList.contains("cut")],
+    ["each rank has a summand", (cell) => cell.classList.contains("state") && cell.textContent.startsWith("P")],
+    ["alike; each rank has a summand of the gradient", (cell) => cell.classList.contains("state") && cell.textContent.startsWith("E")],
+  ];
+  for (const [words, is] of kinds) {
+    const found = cells.find(is);
+    if (found) byId("layer-legend").append(legendOf(found, words));
+  }
 }
 
 const legendOf = (cell, text) => element("span", {}, cell, " " + text);
