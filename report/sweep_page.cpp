@@ -79,6 +79,13 @@ Json columns(const SweepTable& table, const std::vector<std::size_t>& drawn,
   of_timed("memory", [](const SweepPoint& point) { return point.peak_memory; });
   of_timed("bubble", [](const SweepPoint& point) { return point.bubble_fraction; });
   of_timed("exposed", [](const SweepPoint& point) { return point.exposed_communication_fraction; });
+  if (std::any_of(table.points.begin(), table.points.end(),
+                  [](const SweepPoint& point) { return point.cost_per_million_tokens > 0; })) {
+    column("cost", [](const SweepPoint& point) {
+      const double cost = point.cost_per_million_tokens;
+      return point.timed() && cost > 0 ? short_number(cost) : Json();
+    });
+  }
   of_timed("ranks", [](const SweepPoint& point) { return point.num_ranks; });
   return out;
 }

@@ -12,11 +12,12 @@ function chooseAgain() {
 
 const passes = (i, exceptKey = -1) =>
     keys.every((_, k) => k === exceptKey || choice.value[k] < 0 || points.values[k][i] === choice.value[k]);
+const isCounted = (i) => points.status[i] === FITS || (choice.misfits && points.status[i] === MISFIT);
 // Points that the figures count: timed, and fitting unless the others are wanted too.
 function counted(exceptKey = -1) {
   const found = [];
   for (let i = 0; i < NUM_DRAWN; ++i)
-    if ((points.status[i] === FITS || (choice.misfits && points.status[i] === MISFIT)) && passes(i, exceptKey)) found.push(i);
+    if (isCounted(i) && choice.metric.of(i) !== null && passes(i, exceptKey)) found.push(i);
   return found;
 }
 // Sorts before: a is better than b.

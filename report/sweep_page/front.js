@@ -17,7 +17,7 @@ function paretoFront(indices) {
 function drawFront() {
   byId("front-legend").append(
       element("span", {}, element("span", {class: "mark fits"}, "\u25cf"), "fits"),
-      element("span", {}, element("span", {class: "mark misfit"}, "\u00d7"), "does not fit"),
+      element("span", {id: "front-misfits", hidden: true}, element("span", {class: "mark misfit"}, "\u00d7"), "does not fit"),
       element("span", {}, element("span", {class: "mark front"}, "\u25cb\u2013"), "front: no other is better in both"));
   const {canvas} = front;
   canvas.addEventListener("pointermove", (event) => {
@@ -80,9 +80,10 @@ function paintFront() {
   const metric = frontMetric();
   byId("front-lead").textContent = metric.name + " (" + (metric.least ? "lower" : "higher") +
       " is better) over the peak memory of the fullest device. Points are told by the pointer; arrow keys go along the front.";
+  byId("front-misfits").hidden = !choice.misfits;
   const shown = [];
   for (let i = 0; i < NUM_DRAWN; ++i)
-    if (isTimed(i) && passes(i)) shown.push(i);
+    if (isCounted(i) && metric.of(i) !== null && passes(i)) shown.push(i);
   const width = Math.max(280, front.canvas.clientWidth), height = width < 600 ? 320 : 420;
   const left = 66, right = 14, above = 12, below = 40;
   const draw = sizedCanvas(front.canvas, width, height);
@@ -92,7 +93,7 @@ function paintFront() {
   draw.font = "12px system-ui, sans-serif";
   if (shown.length === 0) {
     draw.fillStyle = colour("muted");
-    draw.fillText("No point of this choice was timed.", left, height / 2);
+    draw.fillText(choice.misfits ? "No point of this choice was timed." : "No point of this choice fits.", left, height / 2);
     return;
   }
   const span = (values) => {

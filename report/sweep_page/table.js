@@ -7,10 +7,11 @@ function tableColumns() {
   return [
     {name: "point", of: (i) => points.point[i], words: (v) => String(v), number: true},
     ...keys.map((key, k) => ({name: shortKey(key.name), of: (i) => points.values[k][i], words: (v) => key.values[v], number: false})),
-    {name: "status", of: (i) => points.status[i], words: (v) => run.statuses[v], number: false},
+    {name: "status", of: (i) => points.status[i], words: (v) => statusWords(run.statuses[v]), number: false},
     number("step time", (i) => points.time[i], (v) => formatSeconds(v)),
     number("tokens/s/device", (i) => points.per_gpu[i], (v) => trimmed(v, 4)),
     number("MFU", (i) => points.mfu[i], (v) => formatShare(v)),
+    ...(points.cost ? [number("cost/M tokens", (i) => points.cost[i], (v) => trimmed(v, 4))] : []),
     number("memory", (i) => points.memory[i], (v) => formatBytes(v)),
     number("bubble", (i) => points.bubble[i], (v) => formatShare(v)),
     number("exposed", (i) => points.exposed[i], (v) => formatShare(v)),
@@ -23,7 +24,7 @@ function drawTable() {
   const columns = tableColumns();
   table.sort = columns.find((column) => column.name === "step time");
   const tools = byId("points-tools");
-  tools.append(labelled("show", select("status", ["all points", ...run.statuses], table.status + 1, (s) => {
+  tools.append(labelled("show", select("status", ["all points", ...run.statuses.map((status) => statusWords(status))], table.status + 1, (s) => {
     table.status = s - 1;
     table.page = 0;
     paint();

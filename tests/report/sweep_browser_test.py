@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from devtools import Browser
-from page_checks import EVIL, STUDY, check, run, test_widths
+from page_checks import EVIL, STUDY, check, run, table, test_widths
 
 SWEEP = """sweep:
   parallel.tensor: [1, 2, 3, 4]
@@ -23,7 +23,7 @@ def sweep(trainyard, folder):
     study = os.path.join(folder, "plans.yaml")
     with open(study, "w") as file:
         # Degrees of data parallelism follow from the devices.
-        file.write(STUDY.replace(", data: 2", "") + SWEEP.replace("EVIL", EVIL))
+        file.write(STUDY.replace(", data: 2", "").replace("devices_per_node: 4", "devices_per_node: 4, price: 2") + SWEEP.replace("EVIL", EVIL))
     out = os.path.join(folder, "plans")
     done = subprocess.run([trainyard, "sweep", study, "--out", out, "--json"], capture_output=True, text=True)
     check("sweep --out", done.returncode == 0, done.stderr)
@@ -45,6 +45,18 @@ def test_sweep_page(browser, out, width):
     check("a chart per key", charts == 4, charts)
     cells = browser.evaluate("document.querySelectorAll('#heat-table tbody td').length")
     check("a cell per pair of values", cells == 4 * 3, cells)
+    heads = browser.evaluate("[...document.querySelectorAll('#points-table th')].map((head) => head.innerText)")
+    costs = [p["cost_per_million_tokens"] for p in answer["points"] if p["status"] == "fits"]
+    shown = [float(row[heads.index("cost/M tokens")].replace(",", "")) for row in table(browser, "#points-table")]
+    check("every point has its cost", all(abs(a - b) < 1e-3 * b for a, b in zip(sorted(shown), sorted(costs))), shown[:3], costs[:3])
+    check("the least cost is a figure", "Least cost per million tokens" in figures, figures)
+    words = browser.evaluate("[...document.querySelectorAll('#status option')].map((option) => option.innerText)")
+    check("statuses are words", "does not fit" in words and not any("-" in word for word in words), words)
+    hidden = "document.getElementById('front-misfits').hidden"
+    check("what does not fit is not drawn", browser.evaluate(hidden))
+    browser.evaluate("document.getElementById('misfits').click()")
+    check("until it is asked for", not browser.evaluate(hidden))
+    browser.evaluate("document.getElementById('misfits').click()")
     check("hostile values stay text", browser.evaluate("document.querySelectorAll('img').length") == 0)
     test_widths(browser, width)
     # By keyboard: the front, a value's button, a column's heading.
