@@ -175,8 +175,6 @@ std::string memory_table(const Summary& summary, const Study& study) {
 
 std::string link_table(const Summary& summary) {
   if (summary.links.empty()) return "";
-  std::string text =
-      "\n  busiest links                          busy  shared by several  bytes per step\n";
   // The busiest, and the one that several messages wanted at once for the longest time.
   std::vector<const LinkLoad*> rows;
   for (std::size_t i = 0; i < std::min<std::size_t>(4, summary.links.size()); ++i)
@@ -186,12 +184,21 @@ std::string link_table(const Summary& summary) {
                        [](const LinkLoad& a, const LinkLoad& b) { return a.shared < b.shared; });
   if (most_shared - summary.links.begin() >= 4 && most_shared->shared > 0)
     rows.push_back(&*most_shared);
-  for (const LinkLoad* row : rows) {
-    const LinkLoad& link = *row;
-    std::string name = plain_text(link.name);
-    if (link.multiplicity > 1) name += " (" + std::to_string(link.multiplicity) + " alike)";
-    text += format("    %-34s %6.2f %%  %17s  %14s\n", name.c_str(), link.busy_fraction * 100,
-                   duration_text(link.shared).c_str(), bytes_text(link.bytes).c_str());
+  std::vector<std::string> names;
+  std::size_t width = 32;
+  for (const LinkLoad* link : rows) {
+    names.push_back(plain_text(link->name));
+    if (link->multiplicity > 1)
+      names.back() += " (" + std::to_string(link->multiplicity) + " alike)";
+    width = std::max(width, names.back().size());
+  }
+  std::string text = format("\n  %-*s %10s  %17s  %14s\n", static_cast<int>(width + 2),
+                            "busiest links", "busy", "shared by several", "bytes per step");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const LinkLoad& link = *rows[i];
+    text += format("    %-*s %8.2f %%  %17s  %14s\n", static_cast<int>(width), names[i].c_str(),
+                   link.busy_fraction * 100, duration_text(link.shared).c_str(),
+                   bytes_text(link.bytes).c_str());
   }
   return text;
 }

@@ -156,9 +156,10 @@ std::string validation_text(const Validation& validation) {
   }
   std::string text =
       validation.file + format(
-                            ": %zu cases; %zu skipped, %zu suspect (shown, not scored), %zu "
+                            ": %s; %zu skipped, %zu suspect (shown, not scored), %zu "
                             "that do not fit in memory (timed), of which %zu may fit\n",
-                            validation.outcomes.size(), skipped, suspect, unfit, may_fit);
+                            plural(std::ssize(validation.outcomes), "case").c_str(), skipped,
+                            suspect, unfit, may_fit);
   text += headline("step time", validation.time);
   if (validation.memory.all.stats.n + validation.memory.all.skipped +
           validation.memory.all.suspect >

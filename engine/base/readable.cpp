@@ -82,7 +82,10 @@ std::string signed_duration_text(Seconds seconds) {
   return (seconds > 5e-13 ? "+" : "") + duration_text(seconds);
 }
 
-std::string bytes_text(double bytes) { return with_unit(bytes, kBytes); }
+std::string bytes_text(double bytes) {
+  // Means of ranks and shares of messages have parts of bytes.
+  return with_unit(std::abs(bytes) < 1023.5 ? std::round(bytes) : bytes, kBytes);
+}
 
 std::string bytes_text(Bytes bytes) { return bytes_text(static_cast<double>(bytes)); }
 

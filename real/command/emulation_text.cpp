@@ -1,4 +1,5 @@
 // What emulate answers, for a terminal and as JSON.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "calibrate/validate/error_stats.h"
@@ -15,7 +16,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string error_text(double predicted, double measured) {
-  return measured > 0 ? format("%+.1f %%", error_percent(predicted, measured)) : "-";
+  if (measured <= 0) return "-";
+  // A sum with 0 takes the sign from -0.
+  return format("%+.1f %%", std::round(10 * error_percent(predicted, measured)) / 10 + 0.0);
 }
 
 std::string headline(const Emulation& e) {

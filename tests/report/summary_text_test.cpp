@@ -43,6 +43,26 @@ TEST_CASE("a small model on CPUs is told in units that show it") {
   CHECK_FALSE(std::regex_search(text, std::regex("[^0-9.]0\\.0+ (T|G|M)?(FLOP/s|iB|B/s|us|ms)")));
 }
 
+TEST_CASE("numbers of links stand below each other, however long a link's name is") {
+  Simulated simulated = simulate_text(kGpt3, true);
+  LinkLoad link;
+  link.name = "a short one";
+  link.bytes = 1 << 20;
+  link.busy_fraction = 0.25;
+  simulated.result.summary.links = {link, link};
+  simulated.result.summary.links[1].name = std::string(60, 'x');
+  const std::string text = summary_text(simulated.result.summary, simulated.prepared.study, 0.1);
+  CAPTURE(text);
+  const std::size_t first = text.find("25.00 %"), second = text.find("25.00 %", first + 1);
+  const auto column = [&](std::size_t at) { return at - text.rfind('\n', at); };
+  REQUIRE(second != std::string::npos);
+  CHECK(column(first) == column(second));
+  // The head ends where its numbers end.
+  const std::size_t head = text.find("busy  shared");
+  REQUIRE(head != std::string::npos);
+  CHECK(column(head) + 4 == column(first) + 7);
+}
+
 TEST_CASE("a model that has a preset's numbers has its name") {
   CHECK(text_of(kGpt3).starts_with("gpt3-175b, 174.6"));
   CHECK(text_of(kGpt3, {"model.seq_len=4096"}).starts_with("gpt3-175b, "));

@@ -28,6 +28,8 @@ TEST_CASE("bytes are binary, rates decimal, and neither is ever 0.0 of too large
   CHECK(bytes_text(Bytes{0}) == "0 B");
   CHECK(bytes_text(Bytes{255}) == "255 B");
   CHECK(bytes_text(Bytes{1536}) == "1.500 KiB");
+  CHECK(bytes_text(7.5) == "8 B");  // no part of a byte is ever moved
+  CHECK(bytes_text(1023.4) == "1023 B");
   CHECK(bytes_text(1.58 * kMiB) == "1.580 MiB");
   CHECK(bytes_text(57.13 * kGiB) == "57.13 GiB");
   CHECK(bytes_text(3000.68 * kGiB) == "2.930 TiB");
