@@ -97,7 +97,7 @@ PlanWords plan_words(const std::string& yaml, const std::string& path) {
   const auto found = std::find(kFamilyWords.begin(), kFamilyWords.end(), name);
   const bool known = found != kFamilyWords.end();
   const Family family = known ? Family(found - kFamilyWords.begin()) : Family::kGpt;
-  return {device_word(of_cpus ? KernelSet::kCpu : KernelSet::kCuda),
+  return {device_word(of_cpus ? KernelSet::kCpu : KernelSet::kCuda), is_of_images(family),
           std::string(speed_unit(family))};
 }
 

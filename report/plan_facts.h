@@ -17,7 +17,8 @@ std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& pat
 
 /// Words that a page says of the study in `yaml`.
 struct PlanWords {
-  std::string device;      // device_word()
+  std::string device;  // device_word()
+  bool of_images = false;
   std::string speed_unit;  // speed_unit() of its model's family; not known: that of text
 };
 PlanWords plan_words(const std::string& yaml, const std::string& path);

@@ -69,6 +69,7 @@ Json report_data(const RunFiles& files, const Timeline* timeline, const Timeline
   const PlanWords words = plan_words(files.study, files.folder + "/study.resolved.yaml");
   out["device"] = words.device;
   out["speed_unit"] = words.speed_unit;
+  out["of_images"] = words.of_images;
   out["summary"] = summary;
   out["study_text"] = files.study.substr(0, kMaxStudyText);
   if (files.study.size() > kMaxStudyText) out["study_text_cut"] = files.study.size();

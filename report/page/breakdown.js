@@ -17,7 +17,8 @@ function timeParts(time, kinds) {
   });
   parts.push({name: "host: the op was not issued yet", seconds: time.host, colour: "var(--host)", hatch: 3});
   parts.push({name: "bubble: waiting for a peer", seconds: time.bubble, colour: "var(--idle)", hatch: 1});
-  return parts;
+  const total = parts.reduce((sum, part) => sum + part.seconds, 0);
+  return parts.map((part) => ({...part, seconds: part.seconds < ROUNDING * total ? 0 : part.seconds}));
 }
 
 function drawBreakdown() {
@@ -36,7 +37,9 @@ function drawBreakdown() {
   const total = parts.reduce((sum, part) => sum + part.seconds, 0) || 1;
   const left = simulated ? run.summary.num_pipeline_ranks - rows.length : 0;
   byId("breakdown-lead").textContent = "Every instant of every rank is in exactly one class. " +
-      (simulated ? "Mean over all " + formatCount(run.summary.num_ranks, 7) + " ranks, then each pipeline rank." :
+      (simulated ? (run.summary.num_ranks === 1 ?
+                        "There is one rank." :
+                        "Mean over all " + formatCount(run.summary.num_ranks, 7) + " ranks, then each pipeline rank.") :
                    "A step of the run that took about the median, counted from its first op; mean over ranks, then each rank.") +
       (left > 0 ? " " + plural(left, "pipeline rank is", "pipeline ranks are") +
                " left out here, evenly spaced; summary.json has all." :

@@ -87,16 +87,35 @@ function stepKind({lane, index, words}) {
   const call = lane.call[index], k = lane.op[index];
   const pattern = patternOf(lane.rank, call);
   const {phase} = segmentOf(lane.rank, call);
-  if (lane.stream === 0 && pattern.name[k] < 0 && lane.rank.calls.pair[call] >= 0)
+  if (lane.stream === 0 && pattern.name[k] < 0 && callsOnMain(lane.rank, call).length > 1)
     return {words: "forward and backward run together", colour: "var(--other)"};
-  if (lane.stream === 0)
-    return {words: PHASE_WORDS[phase].toLowerCase(), colour: "var(--" + (PHASE_COLOURS[phase] || "other") + ")"};
+  if (lane.stream === 0) {
+    // The earlier of a pair sums up the ops of both.
+    const shown = pattern.name[k] < 0 ? segmentOf(lane.rank, callsOnMain(lane.rank, call)[0]).phase : phase;
+    return {words: PHASE_WORDS[shown].toLowerCase(), colour: "var(--" + (PHASE_COLOURS[shown] || "other") + ")"};
+  }
   if (pattern.name[k] < 0) return {words: "ops that this page sums up", colour: "var(--other)"};
   const group = pattern.group[k] >= 0 ? timeline.groups[pattern.group[k]].name : "";
+  if (group === "") {
+    const stream = timeline.streams[lane.stream];
+    return {
+      words: opWords(timeline.names[pattern.name[k]]) + ", " + (STREAM_WORDS[stream] || stream),
+      colour: "var(--" + (PHASE_COLOURS[phase] || "other") + ")"
+    };
+  }
   return {
     words: kindWords(timeline.names[pattern.name[k]] + ":" + group),
     colour: "var(--" + (GROUP_COLOURS[group] || "other") + ")"
   };
+}
+
+// Why a chain may be longer than the step.
+function overlapWords(units) {
+  const step = run.kind === "simulated" ? run.summary.iteration_time_s : 0;
+  const over = units * timeline.unit - step;
+  if (!step || over < 0.0005 * step) return "";
+  return " It is " + formatSeconds(over, 3) + " longer than the step time, " + formatSeconds(step) +
+      ", which is from one step's end to the next one's: steps overlap, and this chain begins while the step before still runs.";
 }
 
 let pathSteps = [];
@@ -124,7 +143,7 @@ function drawCriticalPath() {
       "The chain of ops and messages that ends with the step, each begun when the one before it had ended: " +
       formatTime(end - first) + ", " + plural(pathSteps.length, "step", "steps") + ", from one rank to another " +
       plural(moves, "time", "times") + "; the longest on " + rankWords(longestRank) + ", " +
-      formatShare(onIt / (end - first)) + ". Only what is on it can make the step shorter." +
+      formatShare(onIt / (end - first)) + ". Only what is on it can make the step shorter." + overlapWords(end - first) +
       (run.kind === "trained" ? " Clocks and readiness are measured here, so this is the likely chain." : "");
   const rows = [...kinds.values()].sort((a, b) => b.units - a.units);
   byId("critical-table")

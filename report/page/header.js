@@ -41,9 +41,14 @@ function simulatedFigures(summary, figure) {
       "one optimizer step, steady state" +
           (interval ? "; 90 %: " + formatSeconds(interval[0]) + " to " + formatSeconds(interval[1]) : ""));
   const ofTokens = run.speed_unit === "tokens/s";
-  figure(
-      "Throughput", [formatCount(summary.tokens_per_s), run.speed_unit],
-      ofTokens ? formatCount(summary.samples_per_s) + " samples/s" : "over all ranks");
+  if (run.of_images)
+    figure(
+        "Throughput", [formatCount(summary.samples_per_s), "images/s"],
+        ofTokens ? formatCount(summary.tokens_per_s) + " tokens/s" : "over all ranks");
+  else
+    figure(
+        "Throughput", [formatCount(summary.tokens_per_s), run.speed_unit],
+        ofTokens ? formatCount(summary.samples_per_s) + " samples/s" : "over all ranks");
   if (summary.cost)
     figure(
         "Cost per million tokens", [summary.cost.per_million_tokens.toPrecision(4), ""],

@@ -118,12 +118,13 @@ function drawIdle() {
   const reasons = idleByReason(ranks);
   if (reasons.length === 0) return;
   byId("idle").hidden = false;
-  byId("idle-lead").textContent = "What the compute streams wait for between their ops: the mean over " +
-      plural(ranks.length, "rank", "ranks") + " of the timeline" +
-      (run.kind === "simulated" ? ", one of each pipeline rank" : "") +
+  byId("idle-lead").textContent = (ranks.length === 1 ? "What the compute stream waits for between its ops" :
+      "What the compute streams wait for between their ops: the mean over " + plural(ranks.length, "rank") +
+      " of the timeline" + (run.kind === "simulated" ? ", one of each pipeline rank" : "")) +
       ". Point at an empty stretch of the timeline to read about that one.";
   const rows = reasons.map((reason) => idleRow(reason, ranks.length));
-  const large = reasons.filter(({units}) => units / ranks.length >= SMALL_SHARE * timeline.end).length;
+  const above = reasons.filter(({units}) => units / ranks.length >= SMALL_SHARE * timeline.end).length;
+  const large = above > 0 ? above : rows.length;
   byId("idle-table").replaceChildren(idleTable(rows.slice(0, large)));
   if (rows.length > large) {
     byId("idle-table")

@@ -84,6 +84,13 @@ function callsTogether(rank, call) {
   return segmentOf(rank, call).phase === "F" ? [call, other] : [other, call];
 }
 
+// Those of them that compute: what is gathered beside them is on streams of its own.
+function callsOnMain(rank, call) {
+  const together = callsTogether(rank, call);
+  const computing = together.filter((one) => segmentOf(rank, one).phase !== "C");
+  return computing.length > 0 ? computing : together;
+}
+
 const segmentOf = (rank, call) => timeline.segments[rank.calls.segment[call]];
 const patternOf = (rank, call) => timeline.patterns[rank.calls.pattern[call]];
 

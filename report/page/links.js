@@ -18,9 +18,9 @@ function drawLinks() {
            "");
   const rows = links.map(
       (link) => element(
-          "tr", {}, element("td", {}, link.name + (link.multiplicity > 1 ? " ×" + formatCount(link.multiplicity, 7) : "")),
+          "tr", {}, element("td", {class: "link-name"}, link.name + (link.multiplicity > 1 ? " ×" + formatCount(link.multiplicity, 7) : "")),
           element(
-              "td", {style: "min-width:110px"},
+              "td", {class: "busy-bar", style: "min-width:110px"},
               element("div", {class: "meter"}, element("i", {
                         style: "background:var(--tensor);width:" + Math.min(100, 100 * link.busy_fraction) + "%"
                       }))),
@@ -29,7 +29,7 @@ function drawLinks() {
           element("td", {class: "number wide"}, link.capacity_bytes_per_s ? formatRate(link.capacity_bytes_per_s) : ""),
           element("td", {class: "number wide"}, formatSeconds(link.shared_s))));
   const head = element(
-      "tr", {}, element("th", {scope: "col"}, "link"), element("th", {"aria-hidden": "true"}),
+      "tr", {}, element("th", {scope: "col"}, "link"), element("th", {class: "busy-bar", "aria-hidden": "true"}),
       element("th", {class: "number", scope: "col"}, "busy"),
       element("th", {class: "number", scope: "col"}, "carried per step"),
       element("th", {class: "number wide", scope: "col"}, "capacity"),

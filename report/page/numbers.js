@@ -49,8 +49,9 @@ function withPrefix(rate, unit, digits) {
 }
 const formatFlopRate = (flopPerSecond, digits = 4) => withPrefix(flopPerSecond, "FLOP/s", digits);
 const formatRate = (bytesPerSecond) => withPrefix(bytesPerSecond, "B/s", 4);
+const ROUNDING = 1e-9;  // what sums leave of nothing, as a share of the whole
 const formatShare = (share) => {
   const percent = share * 100;
-  return (percent > 0 && percent < 0.01 ? "< 0.01" : percent.toFixed(percent < 10 ? 2 : 1)) + " %";
+  return (percent > 100 * ROUNDING && percent < 0.01 ? "< 0.01" : percent.toFixed(percent < 10 ? 2 : 1)) + " %";
 };
 const plural = (count, one, many = one + "s") => formatCount(count) + " " + (count === 1 ? one : many);

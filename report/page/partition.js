@@ -54,7 +54,7 @@ function drawStages(stages) {
   if (isChain) return void byId("partition-stages").append(element("div", {class: "chain"}, boxes));
   const ranks = Math.max(...stages.map(({pipeline_rank: rank}) => rank)) + 1;
   const labels = Array.from(
-      {length: ranks}, (_, rank) => element("div", {class: "rank", style: `grid-area:${rank + 1}/1`}, "rank " + rank));
+      {length: ranks}, (_, rank) => element("div", {class: "rank", style: `grid-area:${rank + 1}/1`}, "pipeline rank " + rank));
   boxes.forEach((box, number) => { box.style.gridArea = `${stages[number].pipeline_rank + 1}/${number + 2}`; });
   byId("partition-stages")
       .append(element(
@@ -66,7 +66,8 @@ function stageBox(stage, number, stages) {
   const {what, pipeline_rank: rank, replicas, received_bytes: received} = stage;
   const box = element(
       "div", {class: "stage", tabindex: "0", role: "group", "aria-label": "stage " + number}, element("i", {class: "tint"}),
-      element("b", {}, "stage " + number + ", rank " + rank + (replicas > 1 ? " ×" + replicas : "")),
+      element("b", {}, "stage " + number + ", pipeline rank " + rank),
+      replicas > 1 ? element("span", {class: "received"}, plural(replicas, "replica")) : "",
       element("span", {class: "what"}, what), element("span", {class: "measure"}),
       element("span", {class: "bar-of"}, element("i", {class: "share"})),
       element("span", {class: "received"}, received > 0 ? "← " + formatBytes(received, 3) : "\u00a0"));
@@ -94,7 +95,7 @@ function crossingLines({receives, num_received: count, received_bytes: bytes}) {
   const more = count - receives.length;
   return [
     "receives " + plural(count, "tensor") + ", " + formatBytes(bytes) + ":",
-    ...receives.map(({value, bytes, from}) => "  " + value + ", " + formatBytes(bytes) + " from rank " + from),
+    ...receives.map(({value, bytes, from}) => "  " + value + ", " + formatBytes(bytes) + " from pipeline rank " + from),
     more > 0 ? "  and " + plural(more, "more", "more") : []
   ].flat();
 }

@@ -47,7 +47,7 @@ function drawTimeline() {
       (timeline.ranks.some((rank) => rank.standsFor > 1) ?
            " A rank marked \u00d7n stands for n that behave alike." :
            "") +
-      (timeline.ranks.some((rank) => rank.calls.pair.some((other) => other >= 0)) ?
+      (timeline.ranks.some((rank) => rank.calls.pair.some((other, call) => other >= 0 && callsOnMain(rank, call).length > 1)) ?
            " A forward and a backward that run together are one box, the forward above." :
            "");
   buildTools();
@@ -250,9 +250,11 @@ function drawTimelineLegend() {
     tensor: "tensor group",
     pipeline: "between pipeline ranks",
     data: "data-parallel group",
+    copy: "copies to and from the host",
+    drive: "to and from the drives",
     other: "other collectives"
   };
-  for (const name of ["tensor", "pipeline", "data", "other"])
+  for (const name of ["tensor", "pipeline", "data", "copy", "drive", "other"])
     if (groups.has(name)) entries.push([name, words[name]]);
   byId("timeline-legend")
       .append(

@@ -13,13 +13,14 @@ function stripColour(lane, call) {
   if (lane.stream === 0) return chart.colours[PHASE_COLOURS[segmentOf(lane.rank, call).phase] || "other"];
   const pattern = patternOf(lane.rank, call);
   const group = pattern.group.find((g, k) => pattern.stream[k] === lane.stream && g >= 0);
-  return chart.colours[(group !== undefined && GROUP_COLOURS[timeline.groups[group].name]) || "other"];
+  if (group === undefined) return chart.colours[PHASE_COLOURS[segmentOf(lane.rank, call).phase] || "other"];
+  return chart.colours[GROUP_COLOURS[timeline.groups[group].name] || "other"];
 }
 
 // What a strip is painted as: one box; of a forward and a backward that run together two, the forward above.
 function bandsOf(lane, s, y, height) {
   const call = lane.strips.call[s];
-  const calls = lane.stream === 0 ? callsTogether(lane.rank, call) : [call];
+  const calls = lane.stream === 0 ? callsOnMain(lane.rank, call) : [call];
   return calls.map((one, i) => ({
                      fill: stripColour(lane, one),
                      strength: strengthOf(lane.rank, one),
@@ -32,7 +33,7 @@ const strengthOf = (rank, call) => (chart.follow !== null && rank.calls.microbat
 function readColours() {
   for (const name
            of ["back", "panel", "text", "muted", "line", "grid", "accent", "forward", "backward", "recompute", "update",
-               "prepare", "weight", "tensor", "pipeline", "data", "other", "idle", "on-dark", "on-light"])
+               "prepare", "weight", "tensor", "pipeline", "data", "copy", "drive", "other", "idle", "on-dark", "on-light"])
     chart.colours[name] = colour(name);
 }
 

@@ -27,7 +27,7 @@ function drawTransfers() {
       ],
       transfers.buffers.map(
           ({rank, use, bytes, slots, slot_bytes: slot, used}) => element(
-              "tr", {}, element("td", {}, "rank " + rank + (use === "receive" ? ", receives" : ", sends")),
+              "tr", {}, element("td", {}, "pipeline rank " + rank + (use === "receive" ? ", receives" : ", sends")),
               number(formatBytes(bytes)), number(formatCount(slots, 7)), number(formatCount(used, 7)),
               number(formatBytes(slot), " wide"))),
       "more buffer", "more buffers");

@@ -45,7 +45,11 @@ const GROUP_COLOURS = {
   tp: "tensor",
   pp: "pipeline",
   host: "pipeline",
-  dp: "data"
+  dp: "data",
+  d2h: "copy",
+  h2d: "copy",
+  nvme_out: "drive",
+  nvme_in: "drive"
 };
 const groupWords = (name) => GROUP_WORDS[name] || (name.startsWith("tied") ? "tied weights" : name);
 const opWords = (name) => name.replace(/_/g, "-");
@@ -100,7 +104,7 @@ function callLabel(segment, microbatch) {
   return microbatch >= 0 ? name + microbatch : name;
 }
 const togetherLabel = (rank, call) =>
-    callsTogether(rank, call).map((one) => callLabel(segmentOf(rank, one), rank.calls.microbatch[one])).join("+");
+    callsOnMain(rank, call).map((one) => callLabel(segmentOf(rank, one), rank.calls.microbatch[one])).join("+");
 const togetherName = (rank, call) =>
     callsTogether(rank, call).map((one) => callName(segmentOf(rank, one), rank.calls.microbatch[one])).join("+");
 const callName = (segment, microbatch) => (microbatch >= 0 ? segment.name + microbatch : segment.name);

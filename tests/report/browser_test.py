@@ -51,6 +51,20 @@ training: {global_batch: 32, microbatch: 4, precision: bf16}
 partition: {method: smp, memory_weight: 0.2}
 schedule: opportunistic
 """
+# Each layer is gathered over the data group, the next one's while this one computes.
+GATHERED = """
+model: {family: llama, layers: 4, hidden: 512, heads: 8, vocab: 1024, seq_len: 512}
+cluster: {preset: dgx-a100-80g, nodes: 1}
+parallel: {data: 8, zero: 3}
+training: {global_batch: 16, microbatch: 1, precision: bf16}
+"""
+# Attention in an image model, on one mesh axis.
+IMAGES = """
+model: {family: vit, layers: 2, hidden: 256, heads: 4, image_size: 64, patch_size: 16, classes: 10}
+cluster: {preset: dgx-a100-80g, nodes: 1}
+parallel: {data: 8}
+training: {global_batch: 64, microbatch: 8, precision: bf16}
+"""
 def simulate(trainyard, folder, name="study.yaml", text=STUDY):
     study = os.path.join(folder, name)
     with open(study, "w") as file:
@@ -97,6 +111,7 @@ def test_critical_path(browser, out):
     length = milliseconds(lead)
     # A step may begin under the one before it, so the chain is at least a period, and longer by less than that overlap.
     check("the critical path is as long as the step", 0.999 * step <= length < 1.1 * step, lead, step)
+    check("why it is longer is said where it is", ("steps overlap" in lead) == (length > 1.0005 * step), lead, step)
     rows = table(browser, "#critical-table")
     total = sum(milliseconds(row[1]) for row in rows)
     check("its parts add up to it", abs(total - length) < 0.005 * length, total, length)
@@ -155,6 +170,58 @@ def test_unlike(browser):
     lost = rows.get("host, or what is not recorded", 0)
     check("the critical path is recorded", lost < 0.02 * sum(rows.values()), rows)
     check("and goes from rank to rank", "from one rank to another 0 times" not in browser.text("critical-lead"))
+
+
+def test_gathered(browser, out):
+    """Gathers beside a backward are no halves of a pair; a rank keeps a share of the parameters; memory has its slopes."""
+    check("no forward and backward are said to be one box", "are one box" not in browser.text("timeline-lead"))
+    # The overview's boxes cover its rows: no colour but those of forward, backward and what is short.
+    olive = browser.evaluate("""(() => {
+      const c = document.getElementById('timeline-overview');
+      const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+      const other = getComputedStyle(document.documentElement).getPropertyValue('--other').trim();
+      const [r, g, b] = [1, 3, 5].map((at) => parseInt(other.slice(at, at + 2), 16));
+      let count = 0;
+      for (let i = 0; i < d.length; i += 4) count += d[i] === r && d[i + 1] === g && d[i + 2] === b;
+      return count / (d.length / 4);
+    })()""")
+    check("the overview has no half for gathers", olive < 0.02, olive)
+    check("a layer's parameters are gathered", "No collective is needed" not in browser.text("layer-lead"), browser.text("layer-lead"))
+    rows = table(browser, "#layer-table")
+    check("a rank keeps an eighth", rows[0][0] == "parameter" and "1/8" in rows[0][4], rows[0])
+    check("which is gathered", rows[1][0] == "all_gather" and rows[1][4].startswith("dp: "), rows[1])
+    legend = browser.text("layer-legend")
+    check("the legend has only what the table has", "tp" not in legend and "summand" not in legend, legend)
+    with open(os.path.join(out, "trace.json")) as file:
+        counters = [event for event in json.load(file)["traceEvents"] if event["ph"] == "C"]
+    # 4 layers of more than 8 ops in each of two forwards, and in their backwards.
+    check("counters follow the ops", len({event["ts"] for event in counters}) > 4 * 8 * 2 * 2, len(counters))
+
+
+def test_images(browser):
+    throughput = browser.evaluate("[...document.querySelectorAll('#figures .figure')].map((f) => f.innerText).find((t) => t.startsWith('Throughput'))")
+    check("images are counted in images", "images/s" in throughput.split("tokens/s")[0], throughput)
+    shown = browser.evaluate("!document.getElementById('idle').hidden")
+    check("the table of idle time has rows where it is shown", not shown or len(table(browser, "#idle-table")) > 0)
+
+
+def test_narrow_tables(browser):
+    """Names are whole, and a box that hides columns shows its edge."""
+    for selector in ("#layer-table .tensor", "#partition-modules .module"):
+        broken = browser.evaluate(f"""[...document.querySelectorAll('{selector}')].filter((cell) => {{
+          const range = document.createRange();
+          range.selectNodeContents(cell);
+          const boxes = [...range.getClientRects()].filter((box) => box.width > 0 && box.height < 40);
+          return new Set(boxes.map((box) => Math.round(box.top))).size > 1;
+        }}).map((cell) => cell.textContent)""")
+        check(selector + " is on one line", broken == [], broken)
+    plain = browser.evaluate("""[...document.querySelectorAll('section:not([hidden]) table')].filter((table) => {
+      for (let at = table; at; at = at.parentElement)
+        if (at.scrollWidth > at.clientWidth + 1 && getComputedStyle(at).overflowX === 'auto')
+          return getComputedStyle(at).backgroundImage === 'none';
+      return false;
+    }).map((table) => table.parentElement.id)""")
+    check("what scrolls shows its edge", plain == [], plain)
 
 
 def test_pairs(browser, out):
@@ -289,7 +356,7 @@ def test_partition(browser, out):
     browser.evaluate(boxes + "[1].focus()")
     told = browser.text("tooltip")
     crossing = stages[1]["receives"][0]
-    check("a stage says what it receives", crossing["value"] in told and f"from rank {crossing['from']}" in told, told)
+    check("a stage says what it receives", crossing["value"] in told and f"from pipeline rank {crossing['from']}" in told, told)
     browser.key("Escape")
     before = browser.evaluate(boxes + ".map((box) => box.querySelector('.measure').textContent)")
     choose = ("(() => { const choice = document.getElementById('partition-measure'); choice.value = '%s';"
@@ -311,6 +378,8 @@ def test(chromium, trainyard, folder, keep):
             test_widths(browser, width)
             test_layer(browser, out)
             test_partition(browser, out)
+            if width < 600:
+                test_narrow_tables(browser)
             if not dark:
                 test_keyboard(browser)
                 test_critical_path(browser, out)
@@ -333,6 +402,16 @@ def test(chromium, trainyard, folder, keep):
     with Browser(chromium, 1280, 900) as browser:
         browser.open(os.path.join(unlike, "report.html"))
         test_unlike(browser)
+    gathered = simulate(trainyard, folder, "gathered.yaml", GATHERED)
+    with Browser(chromium, 390, 844) as browser:
+        browser.open(os.path.join(gathered, "report.html"))
+        test_gathered(browser, gathered)
+        test_widths(browser, 390)
+        test_narrow_tables(browser)
+    images = simulate(trainyard, folder, "images.yaml", IMAGES)
+    with Browser(chromium, 1280, 900) as browser:
+        browser.open(os.path.join(images, "report.html"))
+        test_images(browser)
     pairs = simulate(trainyard, folder, "pairs.yaml", PAIRS)
     for width, height in ((1280, 900), (390, 844)):
         with Browser(chromium, width, height) as browser:
