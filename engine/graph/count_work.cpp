@@ -163,6 +163,13 @@ void set_gather(KernelWork& work, OpPart part, std::span<const OperandShape> rea
   work.m = rows(*rows_of_y.shape), work.n = last(*rows_of_y.shape);
 }
 
+void set_scatter(KernelWork& work, OpPart part, std::span<const OperandShape> reads) {
+  // forward: x, index, rows -> y, whose rows are written twice; dx: dy, index -> dx, of which rows
+  // become 0; d rows: as rows that are looked up.
+  if (part == OpPart::kForward) work.bytes += size(reads[2]);
+  if (part == OpPart::kWeightGrad) work.bytes -= size(reads[0]);
+}
+
 KernelForm form_of(OpKind kind, OpPart part, const OpAttrs& attrs,
                    std::span<const OperandShape> reads, std::span<const OperandShape> writes,
                    std::span<const OperandShape> accumulates) {
@@ -231,6 +238,7 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
       break;
     case OpKind::kNarrow: set_narrow(work, part, reads, writes); break;
     case OpKind::kGather: set_gather(work, part, reads, writes, accumulates); break;
+    case OpKind::kScatter: set_scatter(work, part, reads); break;
     case OpKind::kZeroPad:
       if (part == OpPart::kInputGrad) work.bytes = 2 * size(writes[0]);  // not the zeros' gradient
       break;

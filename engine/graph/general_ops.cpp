@@ -52,6 +52,10 @@ TensorId GraphBuilder::roll(std::string_view module, TensorId x, int dim, std::i
   return add_general(module, OpKind::kRoll, attrs, {&x, 1}, shape(x));
 }
 
+TensorId GraphBuilder::flip(std::string_view module, TensorId x, int dim) {
+  return add_general(module, OpKind::kFlip, along(dim), {&x, 1}, shape(x));
+}
+
 std::vector<TensorId> GraphBuilder::split(std::string_view module, TensorId x, int dim,
                                           std::span<const std::int64_t> sizes) {
   if (dim < 0 || sizes.empty())
@@ -185,6 +189,14 @@ TensorId GraphBuilder::gather(std::string_view module, TensorId x, TensorId inde
   return y;
 }
 
+TensorId GraphBuilder::scatter(std::string_view module, TensorId x, TensorId index, TensorId rows,
+                               bool adds) {
+  OpAttrs attrs;
+  attrs.adds = adds;
+  const TensorId inputs[] = {x, index, rows};
+  return add_general(module, OpKind::kScatter, attrs, inputs, shape(x));
+}
+
 TensorId GraphBuilder::combine(std::string_view module, Combination combination, TensorId a,
                                TensorId b) {
   OpAttrs attrs;
@@ -200,6 +212,12 @@ TensorId GraphBuilder::argmax(std::string_view module, TensorId x) {
   const DimList last{static_cast<int>(shape(x).size()) - 1};
   return add_without_gradient(module, OpKind::kArgmax, {}, {&x, 1},
                               sum_shape(shape(x), last, /*keepdim=*/false), DType::kInt64);
+}
+
+TensorId GraphBuilder::topk(std::string_view module, TensorId x, std::int64_t count) {
+  return add_without_gradient(module, OpKind::kTopk, {}, {&x, 1},
+                              with_dim(shape(x), static_cast<int>(shape(x).size()) - 1, count),
+                              DType::kInt64);
 }
 
 TensorId GraphBuilder::cast(std::string_view module, TensorId x, DType type) {
@@ -245,13 +263,16 @@ TensorId GraphBuilder::add_general(std::string_view module, OpKind kind, const O
 void GraphBuilder::refuse_misfit(const Op& op) const {
   std::string problem = find_general_shape_problem(graph_, op);
   const DType type = graph_.tensors[op.inputs.back()].dtype;
-  for (const TensorId input : op.inputs) {
-    const bool condition = op.kind == OpKind::kWhere && input == op.inputs[0];
-    const bool rows = op.kind == OpKind::kGather && input == op.inputs[0];
-    if (!rows && graph_.tensors[input].dtype != (condition ? DType::kUint8 : type))
+  const bool looks_up = op.kind == OpKind::kGather || op.kind == OpKind::kScatter;
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+    const DType given = graph_.tensors[op.inputs[i]].dtype;
+    const bool condition = op.kind == OpKind::kWhere && i == 0;
+    if (looks_up && (i == 1 || op.kind == OpKind::kGather)) continue;
+    if (given != (condition ? DType::kUint8 : type))
       problem = condition ? "has a condition that is not of uint8" : "operands of several types";
   }
-  if (op.kind == OpKind::kGather && type != DType::kInt64) problem = "has an index of real numbers";
+  if (looks_up && graph_.tensors[op.inputs[1]].dtype != DType::kInt64)
+    problem = "has an index of real numbers";
   refuse(op, problem);
 }
 

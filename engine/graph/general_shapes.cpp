@@ -20,12 +20,15 @@ class ShapeCheck {
       case OpKind::kPieces: return pieces();
       case OpKind::kPermute: return permute();
       case OpKind::kRoll:
+      case OpKind::kFlip:
       case OpKind::kCumsum: return has_dim() && y() == x() ? "" : misfit();
       case OpKind::kAffine:
       case OpKind::kPower:
       case OpKind::kExp:
       case OpKind::kLog:
       case OpKind::kErf:
+      case OpKind::kSin:
+      case OpKind::kCos:
       case OpKind::kSigmoid:
       case OpKind::kSilu:
       case OpKind::kSoftplus:
@@ -42,7 +45,9 @@ class ShapeCheck {
       case OpKind::kCombine:
       case OpKind::kMul: return broadcast();
       case OpKind::kGather: return gather();
+      case OpKind::kScatter: return scatter();
       case OpKind::kArgmax: return argmax();
+      case OpKind::kTopk: return topk();
       case OpKind::kCast: return one_to_one() && y() == x() ? "" : misfit();
       case OpKind::kSum: return sum();
       case OpKind::kBmm: return bmm();
@@ -140,13 +145,30 @@ class ShapeCheck {
   }
 
   /// The index has x's dims but the last, or 1 in their place.
-  std::string gather() const {
-    if (!two_to_one() || x(0).size() < 2 || x(1).size() + 1 != x(0).size()) return misfit();
+  bool has_index() const {
+    if (x(0).size() < 2 || x(1).size() + 1 != x(0).size()) return false;
     for (std::size_t d = 0; d + 1 < x(1).size(); ++d) {
-      if (x(1)[d] != 1 && x(1)[d] != x(0)[d]) return misfit();
+      if (x(1)[d] != 1 && x(1)[d] != x(0)[d]) return false;
     }
-    const int rows = static_cast<int>(x(0).size()) - 2;
-    return y() == with_dim(x(0), rows, x(1).back()) ? "" : misfit();
+    return true;
+  }
+  Shape rows_at_index() const {
+    return with_dim(x(0), static_cast<int>(x(0).size()) - 2, x(1).back());
+  }
+
+  std::string gather() const {
+    return two_to_one() && has_index() && y() == rows_at_index() ? "" : misfit();
+  }
+
+  std::string scatter() const {
+    const bool fits = op_.inputs.size() == 3 && op_.outputs.size() == 1 && has_index() &&
+                      x(2) == rows_at_index() && y() == x(0);
+    return fits ? "" : misfit();
+  }
+
+  std::string topk() const {
+    if (!one_to_one() || y().size() != x().size() || y().back() > x().back()) return misfit();
+    return y() == with_dim(x(), static_cast<int>(x().size()) - 1, y().back()) ? "" : misfit();
   }
 
   std::string argmax() const {

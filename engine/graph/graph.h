@@ -124,7 +124,7 @@ struct OpAttrs {
   float rate = 0;         // dropout probability
   float share = 1;        // sum_squares: 1/n for gradients that n ranks of the norm hold alike
   std::int8_t dim = -1;   // all_gather, reduce_scatter, slice: the tensor dim concerned; -1: flat.
-                          // pieces, roll, narrow, concat, split by sizes: the dim
+                          // pieces, roll, flip, narrow, concat, split by sizes: the dim
   bool copies = false;   // view, pieces, narrow, split by sizes: into storage of its own, where the
                          // others are views of their operand
   bool maximum = false;  // all_reduce: the largest, not the sum
@@ -168,6 +168,8 @@ struct OpAttrs {
   std::int32_t draw = 0;       // dropouts: which of its module's masks
   float momentum = 0;          // average, batch norms: what running averages take of a microbatch;
                                // of a norm they lie behind weight and bias; 0: it has none
+  bool aligned = false;        // interpolate2d: corner elements lie on corner elements
+  bool adds = false;           // scatter: to what is there, in place of it
   friend bool operator==(const OpAttrs&, const OpAttrs&) = default;
 };
 

@@ -121,9 +121,10 @@ TensorId GraphBuilder::linear(std::string_view module, TensorId x, std::int64_t 
 
 TensorId GraphBuilder::lm_head(std::string_view module, TensorId x, TensorId table, TensorId bias,
                                double scale) {
+  // A table that is padded counts as it is without; what others make of a parameter is none.
   const ParameterId index = graph_.tensors[table].parameter;
-  check(index != kNoIndex, "the table of an LM head is a parameter");
-  count_product(x, graph_.parameters[index].shape.front());
+  count_product(x,
+                index == kNoIndex ? shape(table).front() : graph_.parameters[index].shape.front());
   OpAttrs attrs;
   attrs.has_bias = bias != kNoIndex;
   attrs.scale = static_cast<float>(scale);

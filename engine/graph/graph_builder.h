@@ -122,8 +122,8 @@ class GraphBuilder {
   TensorId head_norm(std::string_view module, TensorId qkv, const AttentionShape& attention);
   TensorId dropout(std::string_view module, TensorId x, double rate);  // rate 0: returns x
   TensorId add(std::string_view module, TensorId a, TensorId b);  // dims of 1 element are repeated
-  /// gelu, relu, tanh, exp, log, erf, sigmoid, silu, softplus (same shape); swiglu, geglu ([.., 2F]
-  /// -> [.., F]).
+  /// gelu, relu, tanh, exp, log, erf, sin, cos, sigmoid, silu, softplus (same shape); swiglu, geglu
+  /// ([.., 2F] -> [.., F]).
   TensorId activation(std::string_view module, OpKind kind, TensorId x, bool tanh_gelu = false);
   TensorId select_first(std::string_view module, TensorId x);  // [B,S,D] -> [B,D]
   /// Mean over predicted tokens of the negative log-likelihood: logits [.., V], labels [..]. Of the
@@ -140,6 +140,8 @@ class GraphBuilder {
   TensorId permute(std::string_view module, TensorId x, const DimList& dims);
   /// Index i -> i + by, around the end.
   TensorId roll(std::string_view module, TensorId x, int dim, std::int64_t by = 1);
+  /// Index i -> last - i.
+  TensorId flip(std::string_view module, TensorId x, int dim);
   std::vector<TensorId> split(std::string_view module, TensorId x, int dim,
                               std::span<const std::int64_t> sizes);
   TensorId narrow(std::string_view module, TensorId x, int dim, std::int64_t begin,
@@ -162,11 +164,18 @@ class GraphBuilder {
   /// x's rows at an index: x [.., N, H], index [.., M] of integers -> [.., M, H]. From the end
   /// where an index is negative; outer dims of 1 of the index are repeated.
   TensorId gather(std::string_view module, TensorId x, TensorId index);
+  /// x [.., N, H] with rows [.., M, H] where gather() would take them from, or, with `adds`, added
+  /// to what is there. Of rows of one index any one is written.
+  TensorId scatter(std::string_view module, TensorId x, TensorId index, TensorId rows,
+                   bool adds = false);
   /// Element by element of integers or conditions, which have no gradient; dims of 1 are repeated.
   TensorId combine(std::string_view module, Combination combination, TensorId a, TensorId b);
   /// Where the largest of each row is, the first of those that are equal; integers: [.., N] ->
   /// [..].
   TensorId argmax(std::string_view module, TensorId x);
+  /// Where the largest `count` of each row are, from the largest down, the first of those that are
+  /// equal first; integers: [.., N] -> [.., count].
+  TensorId topk(std::string_view module, TensorId x, std::int64_t count);
   /// Another type of numbers or integers, through which no gradient goes.
   TensorId cast(std::string_view module, TensorId x, DType type);
   /// `weight` times the mean of the squares of x - target over the elements of the step.
@@ -187,8 +196,9 @@ class GraphBuilder {
                             const ParameterForm& form = {});
   TensorId conv_transpose2d(std::string_view module, TensorId x, const WeightAndBias& given,
                             const ConvolutionShape& convolution, HeightWidth extra = {});
-  /// To `size`, whose elements lie evenly over the image.
-  TensorId interpolate2d(std::string_view module, TensorId x, HeightWidth size, bool bilinear);
+  /// To `size`, whose elements lie evenly over the image, or `aligned`: corners on corners.
+  TensorId interpolate2d(std::string_view module, TensorId x, HeightWidth size, bool bilinear,
+                         bool aligned = false);
   /// Each sample's groups of channels to mean 0 and deviation 1, times module.weight plus
   /// module.bias.
   TensorId group_norm(std::string_view module, TensorId x, std::int64_t groups);

@@ -107,9 +107,10 @@ TensorId GraphBuilder::conv_transpose2d(std::string_view module, TensorId x,
 }
 
 TensorId GraphBuilder::interpolate2d(std::string_view module, TensorId x, HeightWidth size,
-                                     bool bilinear) {
+                                     bool bilinear, bool aligned) {
   OpAttrs attrs;
   attrs.bilinear = bilinear;
+  attrs.aligned = bilinear && aligned;
   const std::int64_t channels = shape(x).size() == 4 ? shape(x)[1] : 1;
   return add_image_op(module, OpKind::kInterpolate2d, attrs, {x},
                       image_of(shape(x), channels, size), graph_.tensors[x].dtype);

@@ -46,6 +46,7 @@ namespace trainyard {
   X(kPieces, "pieces")                       /* a dim -> (pieces rest), two dims */             \
   X(kPermute, "permute")                     /* x -> x, dims in another order */                \
   X(kRoll, "roll")                           /* x -> x, a dim's indices one on */               \
+  X(kFlip, "flip")                           /* x -> x, a dim's indices turned round */         \
   X(kNarrow, "narrow")                       /* x -> a range of one dim */                      \
   X(kConcat, "concat")                       /* parts -> x, along a dim */                      \
   X(kMul, "mul")                             /* a, b -> a b, element by element */              \
@@ -57,6 +58,8 @@ namespace trainyard {
   X(kExp, "exp")                             /* x -> e^x */                                     \
   X(kLog, "log")                             /* x -> ln x */                                    \
   X(kErf, "erf")                             /* x -> erf x */                                   \
+  X(kSin, "sin")                             /* x -> sin x */                                   \
+  X(kCos, "cos")                             /* x -> cos x */                                   \
   X(kSigmoid, "sigmoid")                     /* x -> 1 / (1 + e^-x) */                          \
   X(kSilu, "silu")                           /* x -> x sigmoid(x) */                            \
   X(kSoftplus, "softplus")                   /* x -> ln(1 + e^x) */                             \
@@ -65,8 +68,10 @@ namespace trainyard {
   X(kZeroPad, "zero_pad")                    /* x -> zeros around a dim */                      \
   X(kSum, "sum")                             /* x -> summed over dims */                        \
   X(kGather, "gather")                       /* x, index -> x's rows at the index */            \
+  X(kScatter, "scatter")                     /* x, index, rows -> x with them there */          \
   X(kCombine, "combine")                     /* integers a, b -> integers, or conditions */     \
   X(kArgmax, "argmax")                       /* x -> the last dim's index of the largest */     \
+  X(kTopk, "topk")                           /* x -> the last dim's indices of the largest */   \
   X(kBmm, "bmm")                             /* a [B,M,K], b [B,K,N] -> a b */                  \
   X(kConv2d, "conv2d")                       /* images, w[, b] -> images */                     \
   X(kMaxPool2d, "max_pool2d")                /* images -> largest of windows, where */          \

@@ -21,6 +21,7 @@ OpInfo general_info(OpKind kind) {
   switch (kind) {
     case kPermute:
     case kRoll:
+    case kFlip:
     case kNarrow:
     case kSum: return {.backward = F::kApart, .weights = bits({0})};
     case kGather:
@@ -28,7 +29,10 @@ OpInfo general_info(OpKind kind) {
               .dx_saved_inputs = bits({1}),
               .dw_saved_inputs = bits({1}),
               .weights = bits({0})};
+    case kScatter:
+      return {.backward = F::kFactors, .dx_saved_inputs = bits({1}), .dw_saved_inputs = bits({1})};
     case kCombine:
+    case kTopk:
     case kArgmax: return {};
     case kView:
     case kPieces:
@@ -49,6 +53,8 @@ OpInfo general_info(OpKind kind) {
     case kExp:
     case kLog:
     case kErf:
+    case kSin:
+    case kCos:
     case kSigmoid:
     case kSilu:
     case kSoftplus:
@@ -208,6 +214,7 @@ bool is_general(OpKind kind) {
     case kPieces:
     case kPermute:
     case kRoll:
+    case kFlip:
     case kSplit:
     case kNarrow:
     case kConcat:
@@ -222,6 +229,8 @@ bool is_general(OpKind kind) {
     case kExp:
     case kLog:
     case kErf:
+    case kSin:
+    case kCos:
     case kSigmoid:
     case kSilu:
     case kSoftplus:
@@ -230,8 +239,10 @@ bool is_general(OpKind kind) {
     case kZeroPad:
     case kSum:
     case kGather:
+    case kScatter:
     case kCombine:
     case kArgmax:
+    case kTopk:
     case kBmm:
     case kBce:
     case kMse: return true;

@@ -14,7 +14,9 @@ inline bool is_weighted(OpKind kind) {
 
 /// The same, and ops that may have a weight which others make of a parameter: windows along one
 /// dim.
-inline bool takes_any_weight(OpKind kind) { return is_weighted(kind) || kind == OpKind::kConv2d; }
+inline bool takes_any_weight(OpKind kind) {
+  return is_weighted(kind) || kind == OpKind::kConv2d || kind == OpKind::kConvTranspose2d;
+}
 
 /// The spec with which ops read a tensor: a parameter's is that of its use (Parameter::used).
 inline SpecId read_spec(const Graph& graph, TensorId id) {

@@ -44,6 +44,7 @@ std::size_t num_operands(OpKind kind, const OpAttrs& attrs) {
     case OpKind::kBatchNorm: return attrs.momentum > 0 ? 5 : 3;
     case OpKind::kHeadNorm:
     case OpKind::kGroupNorm:
+    case OpKind::kScatter:
     case OpKind::kWhere: return 3;
     case OpKind::kLayerNorm: return attrs.unbiased ? 2 : 3;
     case OpKind::kNormalize: return attrs.unbiased ? 3 : 4;
@@ -88,13 +89,15 @@ std::size_t num_results(OpKind kind) {
   }
 }
 
-/// No gradient flows to ids, masks, labels, maxima and sums.
+/// No gradient flows to ids, indices, masks, labels, maxima and sums.
 bool has_gradient(OpKind kind, const OpAttrs& attrs, std::size_t operand) {
   switch (kind) {
     case OpKind::kEmbedding: return operand == 1;
     case OpKind::kWhere: return operand >= 1;
+    case OpKind::kScatter: return operand != 1;
     case OpKind::kFlashAttention: return operand < (attrs.packed ? 1U : 2U);
     case OpKind::kBlockAttention: return operand < 2;
+    case OpKind::kGather:
     case OpKind::kSoftmax:
     case OpKind::kCrossEntropy: return operand == 0;
     case OpKind::kCrossEntropyMax:
@@ -185,9 +188,12 @@ class OpReader {
       out_.problem = "makes " + std::to_string(given.size()) + " gradients, not one";
       return;
     }
-    OpTensor& of = op_.part == OpPart::kWeightGrad ? operands().back()
-                                                   : operands()[op_.kind == OpKind::kWhere ? 1 : 0];
-    of.gradient = value(given[0]);
+    std::size_t of = op_.kind == OpKind::kWhere ? 1 : 0;
+    if (op_.part == OpPart::kWeightGrad) {
+      of = operands().size() - 1;
+      while (!has_gradient(op_.kind, attrs_, of)) --of;
+    }
+    operands()[of].gradient = value(given[0]);
   }
 
   /// The written gradients, in the order of the operands that they are of.

@@ -77,6 +77,8 @@ void for_attributes(const Visit& visit) {
   visit("unbiased", &OpAttrs::unbiased);
   visit("draw", &OpAttrs::draw);
   visit("momentum", &OpAttrs::momentum);
+  visit("aligned", &OpAttrs::aligned);
+  visit("adds", &OpAttrs::adds);
 }
 
 /// Parts of an op's line after its name, in order; all but the first start with a keyword.

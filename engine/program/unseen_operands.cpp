@@ -15,6 +15,12 @@ bool is_bias(OpKind kind, std::size_t operand, std::size_t operands) {
   }
 }
 
+/// What a scatter writes: of its result's extents, with a row for each index.
+Extents rows_at(const Extents& index, Extents result) {
+  if (result.size() > 1 && !index.empty()) result.end()[-2] = index.back();
+  return result;
+}
+
 }  // namespace
 
 Extents local_extents_of(const Value& value) {
@@ -31,13 +37,16 @@ Extents unseen_extents(OpKind kind, std::size_t operand, const OpTensors& tensor
     const Extents y = of(tensors.results[0]);
     return y.empty() ? y : Extents{y.back()};
   }
+  if (kind == OpKind::kScatter && operand == 2)
+    return rows_at(of(tensors.operands[1]), of(tensors.results[0]));
   if (kind != OpKind::kCrossEntropy) return of(tensors.results[0]);
   Extents rows = of(tensors.operands[1]);
   if (operand == 3) rows.insert(rows.begin(), 2);  // both sums
   return rows;
 }
 
-Extents unseen_whole(OpKind kind, const Extents& result) {
+Extents unseen_whole(OpKind kind, const std::vector<Extents>& before, const Extents& result) {
+  if (kind == OpKind::kScatter && before.size() == 2) return rows_at(before[1], result);
   const bool bias = kind == OpKind::kConv2d || kind == OpKind::kConvTranspose2d;
   return bias ? Extents{result[1]} : result;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "engine/graph/op_kind.h"
 #include "engine/program/op_tensors.h"
@@ -15,7 +16,7 @@ Extents local_extents_of(const Value& value);
 /// Extents of an operand that a backward instruction does not touch; empty: there is none such.
 Extents unseen_extents(OpKind kind, std::size_t operand, const OpTensors& tensors);
 
-/// The same of the whole operand of a kind that is looked at as a whole.
-Extents unseen_whole(OpKind kind, const Extents& result);
+/// The same of the whole operand behind those `before` it, of a kind that is looked at as a whole.
+Extents unseen_whole(OpKind kind, const std::vector<Extents>& before, const Extents& result);
 
 }  // namespace trainyard

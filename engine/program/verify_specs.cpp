@@ -319,7 +319,8 @@ class SpecChecks {
     for (const UsedTensor& result : used.results) results.push_back(extents_of(result));
     for (const UsedTensor& operand : used.operands) {
       const bool unseen = operand.value == nullptr && operand.gradient == nullptr;
-      operands.push_back(whole && unseen ? unseen_whole(kind, results[0]) : extents_of(operand));
+      operands.push_back(whole && unseen ? unseen_whole(kind, operands, results[0])
+                                         : extents_of(operand));
     }
     const OpParameters parameters = op_parameters(kind, attrs, operands, results);
     const auto found = op_space(

@@ -14,8 +14,8 @@ namespace {
 bool carries(const Graph& graph, const Op& op) {
   using enum OpKind;
   const OpKind kind = op.kind;
-  return kind == kView || kind == kPieces || kind == kPermute || kind == kRoll || kind == kSplit ||
-         kind == kNarrow || kind == kConcat ||
+  return kind == kView || kind == kPieces || kind == kPermute || kind == kRoll || kind == kFlip ||
+         kind == kSplit || kind == kNarrow || kind == kConcat ||
          (kind == kMul && graph.modules[op.module] == "repeated");
 }
 

@@ -48,6 +48,8 @@ void permute_dx(KernelCall& call) {
 void roll(KernelCall& call) { give_rolled(call, true); }
 void roll_dx(KernelCall& call) { give_rolled(call, false); }
 
+void flip(KernelCall& call) { call.give(at::flip(call.read(0), {call.attrs->dim})); }
+
 void split(KernelCall& call) {
   const int dim = call.attrs->dim;
   std::int64_t begin = 0;

@@ -2,6 +2,7 @@
 // convolution with the same weight takes from [N, O, U, Z] back to the images, and the other way
 // round.
 #include "real/kernels/kernels.h"
+#include "real/kernels/weight_gradient.h"
 #include "real/kernels/windows.h"
 
 namespace trainyard {
@@ -39,14 +40,15 @@ void conv_transpose2d_dw(KernelCall& call) {  // reads dy, x
   const OpAttrs& attrs = *call.attrs;
   const at::Tensor& dy = call.read(0);
   const at::Tensor& x = call.read(1);
-  const bool bias = call.accumulates.size() > 1;
-  const at::Tensor like = at::empty(call.accumulates[0].sizes(), x.options());  // for its extents
+  const bool bias = call.accumulates.size() > 1 || call.write_types.size() > 1;
+  const at::Tensor gradient = weight_gradient(call, 0);
+  const at::Tensor like = at::empty(gradient.sizes(), x.options());  // for its extents
   const std::array<std::int64_t, 1> channels = {dy.size(1)};
   const auto [dx, dw, db] = at::convolution_backward(
       dy, x, like, channels, pair_of(attrs.stride), pair_of(attrs.padding), pair_of(attrs.dilation),
       /*transposed=*/true, pair_of(attrs.extra), groups(dy, like), {false, true, bias});
-  call.accumulates[0].add_(dw);
-  if (bias) call.accumulates[1].add_(db);
+  gradient.add_(dw);
+  if (bias) weight_gradient(call, 1).add_(db);
 }
 
 }  // namespace trainyard

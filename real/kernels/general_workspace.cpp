@@ -76,6 +76,20 @@ int64_t gather(const OpSizes& s, bool back) {
   return 3 * index.bytes() + rows.elements() * 8 + 2 * rows.bytes();
 }
 
+/// The index as gather() has it; a gradient apart, and in the type in which it is added up.
+int64_t scatter(const OpSizes& s, OpPart part) {
+  const OperandSize& index = s.reads[1];
+  if (part == OpPart::kForward) {
+    const OperandSize &rows = s.reads[2], &y = s.writes[0];
+    return 3 * index.bytes() + rows.elements() * 8 + 2 * rows.bytes() +
+           (is_16_bit(y.type) ? 4 * (rows.elements() + y.elements()) : 0);
+  }
+  const OperandSize& made = gradient_of(s);
+  const int64_t rows = part == OpPart::kWeightGrad ? made.elements() * 8 : 0;
+  return 3 * index.bytes() + rows + 2 * made.elements() * size_in_bytes(s.reads[0].type) +
+         cast(s, made.elements());
+}
+
 /// A comparison's truth values, before they are numbers; operands that are repeated.
 int64_t combine(const OpSizes& s) { return 3 * s.writes[0].elements() + s.copied_results(); }
 
@@ -199,13 +213,16 @@ std::optional<std::int64_t> general_workspace(OpKind kind, OpPart part, const Op
     case kMul:
     case kDiv: return back ? factor_gradient(s) : 0;
     case kWhere: return where(s, back);
+    case kFlip: return s.reads[0].bytes() + added(s, s.reads[0].elements());
     case kErf: return back ? erf_dx(s) : 0;
     case kSigmoid: return back ? s.reads[1].bytes() : 0;
     case kClamp: return back ? 3 * s.reads[1].elements() : 0;
     case kCumsum: return back ? cumsum_dx(s) : 0;
     case kGather: return gather(s, back);
+    case kScatter: return scatter(s, part);
     case kCombine: return combine(s);
     case kArgmax: return s.writes[0].bytes();
+    case kTopk: return 2 * s.reads[0].elements() * 8 + 2 * s.reads[0].bytes();
     case kMse:
       if (!back) return std::nullopt;
       return mean_loss_gradient(s);
@@ -222,7 +239,7 @@ std::optional<std::int64_t> general_workspace(OpKind kind, OpPart part, const Op
                     : convolution_workspace(s, s.writes[0], s.reads[1], s.reads[0]);
     case kConvTranspose2d:  // the other way round: y as the images of which x is what windows make
       if (!back) return convolution_workspace(s, s.writes[0], s.reads[1], s.reads[0]);
-      return weight ? convolution_workspace(s, s.reads[0], s.accumulates[0], s.reads[1])
+      return weight ? convolution_workspace(s, s.reads[0], gradient_of(s), s.reads[1])
                     : convolution_workspace(s, s.reads[0], s.reads[1], s.writes[0]);
     default: return std::nullopt;
   }

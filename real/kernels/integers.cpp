@@ -32,6 +32,35 @@ void gather_dw(KernelCall& call) {
   gradient.scatter_add_(-2, places(call.read(1), gradient.size(-2), dy.sizes()), dy);
 }
 
+void scatter(KernelCall& call) {  // reads x, index, rows
+  const at::Tensor& rows = call.read(2);
+  at::Tensor y = call.out(0);
+  y.copy_(call.read(0));
+  const at::Tensor at = places(call.read(1), y.size(-2), rows.sizes());
+  if (call.attrs->adds) {
+    y.scatter_add_(-2, at, rows);
+  } else {
+    y.scatter_(-2, at, rows);
+  }
+}
+
+void scatter_dx(KernelCall& call) {  // reads dy, index; what was written over has no gradient
+  const at::Tensor& dy = call.read(0);
+  if (call.attrs->adds) return call.give(dy);
+  std::vector<std::int64_t> rows = dy.sizes().vec();
+  rows.end()[-2] = call.read(1).size(-1);
+  at::Tensor dx = dy.clone();
+  dx.scatter_(-2, places(call.read(1), dy.size(-2), rows), 0);
+  call.give(dx);
+}
+
+void scatter_dw(KernelCall& call) {  // reads dy, index
+  const at::Tensor& dy = call.read(0);
+  std::vector<std::int64_t> rows = dy.sizes().vec();
+  rows.end()[-2] = call.read(1).size(-1);
+  call.give(at::gather(dy, -2, places(call.read(1), dy.size(-2), rows)));
+}
+
 void combine(KernelCall& call) {
   const at::Tensor &a = call.read(0), &b = call.read(1);
   at::Tensor y = call.out(0);
@@ -50,5 +79,11 @@ void combine(KernelCall& call) {
 }
 
 void argmax(KernelCall& call) { call.set(0, at::argmax(call.read(0), -1)); }
+
+void topk(KernelCall& call) {
+  const auto order = std::get<1>(at::sort(call.read(0), /*stable=*/true, -1, /*descending=*/true));
+  at::Tensor y = call.out(0);
+  y.copy_(order.narrow(-1, 0, y.size(-1)));
+}
 
 }  // namespace trainyard

@@ -89,6 +89,7 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kPermute:
         return {.forward = permute, .input_grad = permute_dx, .weight_grad = permute_dx};
       case kRoll: return {.forward = roll, .input_grad = roll_dx, .weight_grad = roll_dx};
+      case kFlip: return {.forward = flip, .input_grad = flip, .weight_grad = flip};
       case kSplit: return {.forward = split};
       case kNarrow: return {.forward = narrow, .input_grad = narrow_dx, .weight_grad = narrow_dw};
       case kConcat: return {.forward = concat};
@@ -101,6 +102,8 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kExp: return {.forward = exp, .input_grad = exp_dx};
       case kLog: return {.forward = log, .input_grad = log_dx};
       case kErf: return {.forward = erf, .input_grad = erf_dx};
+      case kSin: return {.forward = sin, .input_grad = sin_dx};
+      case kCos: return {.forward = cos, .input_grad = cos_dx};
       case kSigmoid: return {.forward = sigmoid, .input_grad = sigmoid_dx};
       case kSilu: return {.forward = silu, .input_grad = silu_dx};
       case kSoftplus: return {.forward = softplus, .input_grad = softplus_dx};
@@ -109,8 +112,11 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kZeroPad: return {.forward = zero_pad, .input_grad = zero_pad_dx};
       case kSum: return {.forward = sum, .input_grad = sum_dx, .weight_grad = sum_dx};
       case kGather: return {.forward = gather, .input_grad = gather_dx, .weight_grad = gather_dw};
+      case kScatter:
+        return {.forward = scatter, .input_grad = scatter_dx, .weight_grad = scatter_dw};
       case kCombine: return {.forward = combine};
       case kArgmax: return {.forward = argmax};
+      case kTopk: return {.forward = topk};
       case kBmm: return {.forward = bmm, .input_grad = bmm_dx, .weight_grad = bmm_dw};
       case kConv2d: return {.forward = conv2d, .input_grad = conv2d_dx, .weight_grad = conv2d_dw};
       case kConvTranspose2d:

@@ -70,6 +70,26 @@ void erf_dx(KernelCall& call) {
       at::Tensor(dx).mul_(2 * std::numbers::inv_sqrtpi).mul_(call.read(0)).to(call.write_types[0]));
 }
 
+void sin(KernelCall& call) {
+  at::Tensor y = call.out(0);
+  at::sin_out(y, call.read(0));
+}
+
+void sin_dx(KernelCall& call) {  // reads dy, x
+  at::Tensor dx = call.out(0);
+  at::cos_out(dx, call.read(1)).mul_(call.read(0));
+}
+
+void cos(KernelCall& call) {
+  at::Tensor y = call.out(0);
+  at::cos_out(y, call.read(0));
+}
+
+void cos_dx(KernelCall& call) {  // reads dy, x
+  at::Tensor dx = call.out(0);
+  at::sin_out(dx, call.read(1)).mul_(call.read(0)).neg_();
+}
+
 void sigmoid(KernelCall& call) {
   at::Tensor y = call.out(0);
   at::sigmoid_out(y, call.read(0));

@@ -26,6 +26,8 @@ std::uniform_real_distribution<double> numbers_for(const Op& op, std::size_t ope
     case OpKind::kLog:
     case OpKind::kPower: return std::uniform_real_distribution<double>(0.5, 2);
     case OpKind::kErf:
+    case OpKind::kSin:
+    case OpKind::kCos:
     case OpKind::kSigmoid:
     case OpKind::kSilu:
     case OpKind::kSoftplus: return std::uniform_real_distribution<double>(-30, 30);
@@ -70,7 +72,7 @@ std::vector<BackwardCall> backward_calls(const Op& op) {
       break;
     case BackwardForm::kAlias:
     case BackwardForm::kFactors:
-      add_both(calls, OpPart::kInputGrad, dx, last - 1);
+      add_both(calls, OpPart::kInputGrad, dx, op.kind == OpKind::kScatter ? 0 : last - 1);
       add_both(calls, OpPart::kWeightGrad, dw, last);
       break;
     default:  // ranges and parts of others are instructions of another kind

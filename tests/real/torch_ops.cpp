@@ -39,6 +39,14 @@ at::Tensor gather(const at::Tensor& x, const at::Tensor& index, const Shape& to)
   return at::gather(x, -2, from_begin.unsqueeze(-1).expand(extents(to)));
 }
 
+/// By torch.scatter and scatter_add, of the same index.
+at::Tensor scatter(const OpAttrs& attrs, const std::vector<at::Tensor>& in) {
+  const at::Tensor from_begin = at::remainder(in[1].to(at::kLong), in[0].size(-2));
+  const at::Tensor places = from_begin.unsqueeze(-1).expand(in[2].sizes());
+  return attrs.adds ? at::scatter_add(in[0], -2, places, in[2])
+                    : at::scatter(in[0], -2, places, in[2]);
+}
+
 at::Tensor zero_pad(const OpAttrs& attrs, const at::Tensor& x) {
   std::vector<std::int64_t> pads;  // of the last dim first
   for (std::int64_t dim = x.dim() - 1; dim > attrs.dim; --dim) pads.insert(pads.end(), {0, 0});
@@ -48,7 +56,7 @@ at::Tensor zero_pad(const OpAttrs& attrs, const at::Tensor& x) {
 
 at::Tensor interpolate(const OpAttrs& attrs, const at::Tensor& x, const Shape& to) {
   const std::array<std::int64_t, 2> size = {to[2], to[3]};
-  return attrs.bilinear ? at::upsample_bilinear2d(x, size, /*align_corners=*/false)
+  return attrs.bilinear ? at::upsample_bilinear2d(x, size, attrs.aligned)
                         : at::upsample_nearest2d(x, size);
 }
 
@@ -70,6 +78,8 @@ at::Tensor pointwise(const Op& op, const at::Tensor& x) {
     case OpKind::kExp: return at::exp(x);
     case OpKind::kLog: return at::log(x);
     case OpKind::kErf: return at::erf(x);
+    case OpKind::kSin: return at::sin(x);
+    case OpKind::kCos: return at::cos(x);
     case OpKind::kSigmoid: return at::sigmoid(x);
     case OpKind::kSilu: return at::silu(x);
     case OpKind::kSoftplus: return at::softplus(x);
@@ -87,6 +97,7 @@ at::Tensor one_result(const Op& op, const std::vector<at::Tensor>& in, const Sha
     case OpKind::kPieces: return in[0].reshape(extents(to));
     case OpKind::kPermute: return in[0].permute(dims);
     case OpKind::kRoll: return at::roll(in[0], attrs.by, attrs.dim);
+    case OpKind::kFlip: return at::flip(in[0], {attrs.dim});
     case OpKind::kNarrow: return in[0].narrow(attrs.dim, attrs.begin, to.begin()[attrs.dim]);
     case OpKind::kConcat: return at::cat(in, attrs.dim);
     case OpKind::kAdd: return in[0] + in[1];
@@ -100,6 +111,7 @@ at::Tensor one_result(const Op& op, const std::vector<at::Tensor>& in, const Sha
     case OpKind::kSoftmax: return at::softmax(in[0], -1);
     case OpKind::kBmm: return at::matmul(in[0], in[1]);
     case OpKind::kGather: return gather(in[0], in[1].to(at::kLong), to);
+    case OpKind::kScatter: return scatter(attrs, in);
     case OpKind::kLinear: return at::linear(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{});
     case OpKind::kConv2d:
       return at::conv2d(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{}, pair_of(attrs.stride),

@@ -37,12 +37,13 @@ class Generator : RandomTensors {
 
  private:
   static constexpr std::array kKinds = {
-      OpKind::kView,   OpKind::kPieces, OpKind::kPermute, OpKind::kRoll,   OpKind::kSplit,
-      OpKind::kNarrow, OpKind::kConcat, OpKind::kAdd,     OpKind::kMul,    OpKind::kSum,
-      OpKind::kBmm,    OpKind::kTanh,   OpKind::kGelu,    OpKind::kLinear, OpKind::kSub,
-      OpKind::kDiv,    OpKind::kWhere,  OpKind::kAffine,  OpKind::kPower,  OpKind::kExp,
-      OpKind::kLog,    OpKind::kErf,    OpKind::kSigmoid, OpKind::kSilu,   OpKind::kSoftplus,
-      OpKind::kClamp,  OpKind::kCumsum, OpKind::kZeroPad, OpKind::kSoftmax};
+      OpKind::kView,   OpKind::kPieces, OpKind::kPermute, OpKind::kRoll,    OpKind::kSplit,
+      OpKind::kNarrow, OpKind::kConcat, OpKind::kAdd,     OpKind::kMul,     OpKind::kSum,
+      OpKind::kBmm,    OpKind::kTanh,   OpKind::kGelu,    OpKind::kLinear,  OpKind::kSub,
+      OpKind::kDiv,    OpKind::kWhere,  OpKind::kAffine,  OpKind::kPower,   OpKind::kExp,
+      OpKind::kLog,    OpKind::kErf,    OpKind::kSigmoid, OpKind::kSilu,    OpKind::kSoftplus,
+      OpKind::kClamp,  OpKind::kCumsum, OpKind::kZeroPad, OpKind::kSoftmax, OpKind::kFlip,
+      OpKind::kSin,    OpKind::kCos};
 
   static constexpr std::array kImageKinds = {
       OpKind::kConv2d,          OpKind::kMaxPool2d,     OpKind::kAvgPool2d, OpKind::kBatchNormalize,
@@ -75,6 +76,7 @@ class Generator : RandomTensors {
         add(builder_.roll(module(), x, dim, draw(-extent, 2 * extent)), op);
         break;
       }
+      case OpKind::kFlip: add(builder_.flip(module(), x, random_dim(x)), op); break;
       case OpKind::kSplit: add_split(x, op); break;
       case OpKind::kNarrow: add_narrow(x, op); break;
       case OpKind::kZeroPad: add_zero_pad(x, op); break;
@@ -89,6 +91,7 @@ class Generator : RandomTensors {
       case OpKind::kSoftmax: add(builder_.softmax(module(), x), op); break;
       case OpKind::kBmm: add_bmm(x, op); break;
       case OpKind::kGather: add_gather(x, op); break;
+      case OpKind::kScatter: add_scatter(x, op); break;
       case OpKind::kConv2d: add_convolution(image_of(x), op); break;
       case OpKind::kConvTranspose2d: add_transposed(image_of(x), op); break;
       case OpKind::kMaxPool2d:
@@ -239,18 +242,32 @@ class Generator : RandomTensors {
   }
 
   void add_gather(TensorId x, int op) {
-    if (shape(x).size() < 2) {
-      const Shape to = random_extents(num_elements(shape(x)), 2);
-      x = builder_.view(module(), x, to);
-    }
+    x = with_rows(x);
+    add(builder_.gather(module(), x, new_index(x)), op);
+  }
+
+  void add_scatter(TensorId x, int op) {
+    x = with_rows(x);
+    const TensorId index = new_index(x);
+    const int dim = static_cast<int>(shape(x).size()) - 2;
+    const TensorId rows = use(new_source(with_dim(shape(x), dim, shape(index).back())));
+    add(builder_.scatter(module(), x, index, rows, chance(0.3)), op);
+  }
+
+  TensorId with_rows(TensorId x) {
+    if (shape(x).size() > 1) return x;
+    const Shape to = random_extents(num_elements(shape(x)), 2);
+    return builder_.view(module(), x, to);
+  }
+
+  TensorId new_index(TensorId x) {
     Shape like = shape(x);
     like.pop_back();
     for (std::int64_t& extent : like) {
       if (chance(0.2)) extent = 1;
     }
     like.back() = random_extent(3);
-    const TensorId index = builder_.input(numbered('i', sources_++), like, DType::kInt64);
-    add(builder_.gather(module(), x, index), op);
+    return builder_.input(numbered('i', sources_++), like, DType::kInt64);
   }
 
   TensorId image_of(TensorId x) {
@@ -314,7 +331,8 @@ class Generator : RandomTensors {
     if (kind == OpKind::kInterpolate2d) {
       const auto size = [&](std::int64_t extent) { return draw(1, 2 * static_cast<int>(extent)); };
       const HeightWidth to{size(image[2]), size(image[3])};
-      add(builder_.interpolate2d(module(), x, to, chance(0.5)), op);
+      const bool bilinear = chance(0.6);
+      add(builder_.interpolate2d(module(), x, to, bilinear, bilinear && chance(0.5)), op);
     } else if (kind == OpKind::kGroupNorm) {
       add(builder_.group_norm(module(), x, random_divisor(image[1])), op);
     } else {

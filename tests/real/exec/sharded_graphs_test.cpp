@@ -94,10 +94,11 @@ struct ShardedRun {
   bool ran = false;     // the sharding was one that executors have
 };
 
-Graph graph_of(std::uint64_t seed, const Plan& plan, bool images = false) {
+Graph graph_of(std::uint64_t seed, const Plan& plan, bool images = false,
+               std::optional<OpKind> only = {}) {
   return random_graph(seed, {.ops = 2 + static_cast<int>(seed % 9),
                              .layers = plan.parallel.pipeline,
-                             .only = {},
+                             .only = only,
                              .even = true,
                              .images = images});
 }
@@ -122,8 +123,8 @@ std::optional<Program> sharded_program(std::uint64_t seed, const Graph& graph, c
 }
 
 ShardedRun run_sharded(std::uint64_t seed, const Plan& plan, bool images = false,
-                       bool over_gloo = false) {
-  const Graph graph = graph_of(seed, plan, images);
+                       bool over_gloo = false, std::optional<OpKind> only = {}) {
+  const Graph graph = graph_of(seed, plan, images, only);
   const auto program = sharded_program(seed, graph, plan);
   if (!program) return {};
   const GraphRun ours = run_program(*program, graph, plan, over_gloo);
@@ -131,11 +132,13 @@ ShardedRun run_sharded(std::uint64_t seed, const Plan& plan, bool images = false
   return {find_difference(graph, ours, differentiate_by_torch(graph)), true};
 }
 
-void check_seeds(std::uint64_t first, std::uint64_t count, bool images = false) {
+void check_seeds(std::uint64_t first, std::uint64_t count, bool images = false,
+                 std::optional<OpKind> only = {}) {
   std::uint64_t ran = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     CAPTURE(seed);
-    const ShardedRun run = run_sharded(seed, random_tensor_plan(seed), images);
+    const ShardedRun run =
+        run_sharded(seed, random_tensor_plan(seed), images, /*over_gloo=*/false, only);
     CHECK(run.problem == "");
     ran += run.ran ? 1 : 0;
   }
@@ -291,6 +294,10 @@ TEST_CASE("random graphs that are sharded at random train over Gloo as over loop
 
 TEST_CASE("random graphs that are sharded at random train as autograd says") {
   check_seeds(0, 100);
+}
+
+TEST_CASE("rows that are looked up or written, sharded at random, train as autograd says") {
+  check_seeds(0, 50, /*images=*/false, GENERATE(OpKind::kGather, OpKind::kScatter));
 }
 
 TEST_CASE("random graphs of images that are sharded at random train as autograd says") {

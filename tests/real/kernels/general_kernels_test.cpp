@@ -8,10 +8,11 @@ namespace trainyard {
 
 TEST_CASE("kernels of general ops give what autograd gives") {
   using enum OpKind;
-  const auto kind = GENERATE(kView, kPieces, kPermute, kRoll, kSplit, kNarrow, kConcat, kAdd, kMul,
-                             kSub, kDiv, kWhere, kAffine, kPower, kExp, kLog, kErf, kSigmoid, kSilu,
-                             kSoftplus, kClamp, kCumsum, kZeroPad, kSum, kGather, kBmm,
-                             kConvTranspose2d, kInterpolate2d, kGroupNorm, kMse, kBce);
+  const auto kind =
+      GENERATE(kView, kPieces, kPermute, kRoll, kSplit, kNarrow, kConcat, kAdd, kMul, kSub, kDiv,
+               kWhere, kAffine, kPower, kExp, kLog, kErf, kSigmoid, kSilu, kSoftplus, kClamp,
+               kCumsum, kZeroPad, kSum, kGather, kBmm, kFlip, kSin, kCos, kScatter,
+               kConvTranspose2d, kInterpolate2d, kGroupNorm, kMse, kBce);
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(to_string(kind), seed);
     CHECK(distance_from_torch(kind, seed) < 1e-12);

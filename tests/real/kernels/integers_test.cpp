@@ -47,6 +47,20 @@ TEST_CASE("integers are compared, divided and chosen as ONNX has it") {
   REQUIRE(combined(Combination::kLargest, a, b) == Numbers{3, 3, 5, 16777217});
 }
 
+TEST_CASE("the largest are found from the largest down, of equal ones the first") {
+  KernelCall call;
+  OpAttrs attrs;
+  call.attrs = &attrs;
+  call.device = test_device();
+  call.reads = {at::stack({row({1, 9, 9, 2}), row({0, 0, 5, 0})})};
+  call.writes.resize(1);
+  call.write_shapes = {{2, 3}};
+  call.write_types = {at::kLong};
+  find_kernel(OpKind::kTopk, OpPart::kForward)(call);
+  const std::vector<std::int64_t> expected = {1, 2, 3, 2, 0, 1};
+  REQUIRE(call.writes[0].cpu().flatten().equal(at::tensor(expected, at::kLong)));
+}
+
 TEST_CASE("the first of the largest is found") {
   KernelCall call;
   OpAttrs attrs;
