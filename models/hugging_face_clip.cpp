@@ -1,6 +1,9 @@
 // CLIP in a config.json: a map for each tower.
+#include <string_view>
+
 #include "models/hugging_face_parts.h"
 #include "models/hugging_face_readers.h"
+#include "models/model.h"
 
 namespace trainyard {
 
@@ -33,6 +36,30 @@ JsonObject tower_of(const JsonObject& json, const char* key) {
   return *std::move(tower);
 }
 
+/// Sizes that do not agree, where the tower says them.
+void check_towers(const ModelConfig& config, const JsonObject& text, const JsonObject& image) {
+  struct Word {
+    std::string_view study;
+    const JsonObject& tower;
+    const char* key;
+  };
+  const std::optional<ModelProblem> problem = find_problem(config);
+  if (!problem) return;
+  for (const Word& word : {Word{"layers", text, "num_hidden_layers"},
+                           {"hidden", text, "hidden_size"},
+                           {"heads", text, "num_attention_heads"},
+                           {"vocab", text, "vocab_size"},
+                           {"seq_len", text, "max_position_embeddings"},
+                           {"image_layers", image, "num_hidden_layers"},
+                           {"image_hidden", image, "hidden_size"},
+                           {"image_heads", image, "num_attention_heads"},
+                           {"image_size", image, "image_size"},
+                           {"patch_size", image, "patch_size"},
+                           {"channels", image, "num_channels"}}) {
+    if (word.study == problem->key) word.tower.fail(word.key, problem->problem);
+  }
+}
+
 }  // namespace
 
 ModelConfig read_clip(const JsonObject& json) {
@@ -54,6 +81,7 @@ ModelConfig read_clip(const JsonObject& json) {
   c.projection_dim = json.integer("projection_dim", 512);
   c.contrast = kContrast;
   c.tied_embeddings = false;
+  check_towers(c, text, image);
   return c;
 }
 

@@ -26,6 +26,11 @@ void check_time_steps(const JsonObject& json) {
   if (!none) json.fail("time_step_limit", "bounds of dt are not modelled; expected [0, Infinity]");
 }
 
+std::string said(const JsonObject& json, const char* key, std::int64_t number) {
+  return (json.is_set(key) ? "got " : "missing, for which transformers takes ") +
+         std::to_string(number);
+}
+
 }  // namespace
 
 ModelConfig read_mamba2(const JsonObject& json) {
@@ -46,14 +51,14 @@ ModelConfig read_mamba2(const JsonObject& json) {
   c.qkv_bias = false;
   if (const std::int64_t groups = json.integer("n_groups", 8); groups != 1)
     json.fail("n_groups",
-              "groups of heads with B and C of their own are not modelled; expected 1, "
-              "got " +
-                  std::to_string(groups));
+              "groups of heads with B and C of their own are not modelled; expected 1, " +
+                  said(json, "n_groups", groups));
   const std::int64_t heads = json.integer("num_heads", 128);
   if (heads * c.head_dim != c.expand * c.hidden)
     json.fail("num_heads", std::to_string(heads) + " heads of " + std::to_string(c.head_dim) +
                                " are not expand x hidden_size, " +
-                               std::to_string(c.expand * c.hidden));
+                               std::to_string(c.expand * c.hidden) + "; " +
+                               said(json, "num_heads", heads));
   check_time_steps(json);
   return c;
 }

@@ -191,9 +191,13 @@ TEST_CASE("a Mamba-2 of one group of heads is read, of several refused") {
   CHECK(
       error(R"({"model_type": "mamba2"})") ==
       "c.json:1:1: n_groups: groups of heads with B and C of their own are not modelled; expected "
-      "1, got 8");
+      "1, missing, for which transformers takes 8");
+  CHECK(
+      error(R"({"model_type": "mamba2", "n_groups": 2})") ==
+      "c.json:1:26: n_groups: groups of heads with B and C of their own are not modelled; expected "
+      "1, got 2");
   CHECK(error(one + "7, \"head_dim\": 12}") ==
-        "c.json:1:60: num_heads: 7 heads of 12 are not expand x hidden_size, 96");
+        "c.json:1:60: num_heads: 7 heads of 12 are not expand x hidden_size, 96; got 7");
   CHECK(error(one + "8, \"head_dim\": 12, \"time_step_limit\": [0.001, Infinity]}") ==
         "c.json:1:92: time_step_limit: bounds of dt are not modelled; expected [0, Infinity]");
   CHECK(error(one + R"(8, "head_dim": 12, "time_step_limit": [0, {"__float__": "Infinity"}]})") ==

@@ -145,6 +145,8 @@ TEST_CASE("CLIP has a map for each tower") {
         "got 1024");
   CHECK(error_of("clip", R"("text_config": {}, "vision_config": {"hidden_act": "gelu"})") ==
         "vision_config.hidden_act: \"gelu\" is not modelled; expected \"quick_gelu\"");
+  CHECK(error_of("clip", R"("text_config": {}, "vision_config": {"patch_size": 30})")
+            .find("vision_config.patch_size: ") == 0);
   CHECK(
       error_of("clip", R"("text_config": {}, "vision_config": {}, "text_config_dict": {"a": 1})") ==
       "text_config_dict: {\"a\":1} is not modelled; expected null");
