@@ -23,7 +23,7 @@ void check_data(const Study& study) {
   }
   const DataConfig usual;
   const bool tokens = data.kind == "tokens";
-  const bool has_numbers = !tokens && data.kind != "pairs";
+  const bool has_numbers = !tokens && (data.kind != "pairs" || study.model.family == Family::kClip);
   if (!has_numbers || !is_of_files(data)) {
     const std::string problem =
         "is of images in files, and these are " + (has_numbers ? data.path : data.kind);

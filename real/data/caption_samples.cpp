@@ -1,11 +1,11 @@
 #include "real/data/caption_samples.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "engine/base/user_text.h"
 #include "study/study_origin.h"
 
 namespace trainyard {
@@ -13,6 +13,9 @@ namespace trainyard {
 namespace {
 
 constexpr std::int64_t kMostClasses = 64;
+
+/// Inputs that follow from a sample's place.
+constexpr std::array<std::string_view, 2> kOfPlace = {"labels", "class_tokens"};
 
 }  // namespace
 
@@ -23,11 +26,6 @@ CaptionSamples::CaptionSamples(const Study& study)
       classes_(std::min(kMostClasses, (study.model.vocab - 1) / 2)),
       learnable_(study.data.path == "generated"),
       patterns_(study.model.channels, study.model.image_size) {
-  if (!learnable_ && study.data.path != "synthetic")
-    fail_at(study, "data.path",
-            quoted(study.data.path) +
-                ": files of images and texts are not in this version; expected generated or "
-                "synthetic");
   if (!learnable_) return;
   if (classes_ < 2)
     fail_at(study, "model.vocab",
@@ -90,6 +88,31 @@ std::string CaptionSamples::description() const {
                                      " classes, and images that show it"
                                : "synthetic: noise, and uniform texts";
   return what + ", in groups of " + std::to_string(group_);
+}
+
+CaptionFiles::CaptionFiles(const Study& study, const Graph& graph)
+    : files_(study, graph, kOfPlace),
+      group_(study.model.contrast) {}
+
+void CaptionFiles::fill(std::string_view name, std::int64_t index,
+                        std::span<std::int64_t> out) const {
+  if (std::find(kOfPlace.begin(), kOfPlace.end(), name) == kOfPlace.end())
+    return files_.fill(name, index, out);
+  std::fill(out.begin(), out.end(), name == "labels" ? index % group_ : 0);
+}
+
+void CaptionFiles::fill_numbers(std::string_view name, std::int64_t index,
+                                std::span<float> out) const {
+  files_.fill_numbers(name, index, out);
+}
+
+void CaptionFiles::fill_doubles(std::string_view name, std::int64_t index,
+                                std::span<double> out) const {
+  files_.fill_doubles(name, index, out);
+}
+
+std::string CaptionFiles::description() const {
+  return files_.description() + ", in groups of " + std::to_string(group_);
 }
 
 }  // namespace trainyard

@@ -9,19 +9,22 @@
 //     best loss = sum_n C(g - 1, n) (1 / K)^n (1 - 1 / K)^(g - 1 - n) ln(1 + n) nats.
 // `synthetic`: noise, and tokens by chance before the end: the best loss is ln g.
 //
+// Of files: `images` and `tokens` of each pair, as tensor_samples.h has them. A text is read at its
+// last token.
+//
 // Labels are each sample's place in its group: samples of a microbatch have numbers in a row, of
 // which the first is a multiple of g.
 #pragma once
 
 #include "real/data/image_patterns.h"
 #include "real/data/samples.h"
+#include "real/data/tensor_samples.h"
 
 namespace trainyard {
 
 class CaptionSamples final : public Samples {
  public:
-  /// Throws ConfigError where data.path is a file, or images or texts are too small to tell the
-  /// classes apart.
+  /// Throws ConfigError where images or texts are too small to tell the classes apart.
   explicit CaptionSamples(const Study& study);
 
   void fill(std::string_view name, std::int64_t index, std::span<std::int64_t> out) const override;
@@ -40,6 +43,24 @@ class CaptionSamples final : public Samples {
   std::int64_t classes_;  // K
   bool learnable_;        // generated, not synthetic
   ImagePatterns patterns_;
+};
+
+/// Pairs from files.
+class CaptionFiles final : public Samples {
+ public:
+  CaptionFiles(const Study& study, const Graph& graph);
+
+  void fill(std::string_view name, std::int64_t index, std::span<std::int64_t> out) const override;
+  void fill_numbers(std::string_view name, std::int64_t index, std::span<float> out) const override;
+  void fill_doubles(std::string_view name, std::int64_t index,
+                    std::span<double> out) const override;
+  std::int64_t predicted_per_sample() const override { return 2; }  // a text and an image
+  std::optional<double> best_loss() const override { return std::nullopt; }
+  std::string description() const override;
+
+ private:
+  TensorSamples files_;
+  std::int64_t group_;
 };
 
 }  // namespace trainyard

@@ -66,7 +66,9 @@ std::unique_ptr<Samples> make_samples(const Study& study) {
     case Family::kSwin: return make_generated_or_read<ImageSamples>(study);
     case Family::kUnet: return make_generated_or_read<PixelSamples>(study);
     case Family::kNcf: return make_generated_or_read<PairSamples>(study);
-    case Family::kClip: return std::make_unique<CaptionSamples>(study);
+    case Family::kClip:
+      if (is_of_files(study.data)) return std::make_unique<CaptionFiles>(study, model_graph(study));
+      return std::make_unique<CaptionSamples>(study);
     case Family::kOnnx: return make_imported_samples(study);
   }
   bug("a family without samples");

@@ -66,21 +66,25 @@ void copy_whole(const std::byte* from, std::span<std::int64_t> out) {
 
 }  // namespace
 
-TensorSamples::TensorSamples(const Study& study, const Graph& graph)
+TensorSamples::TensorSamples(const Study& study, const Graph& graph,
+                             std::span<const std::string_view> elsewhere)
     : path_(study.data.path),
       order_{study.data.shuffle, study.training.seed} {
   try {
     files_ = TensorFiles::open(path_);
-    read_files(graph);
+    read_files(graph, elsewhere);
   } catch (const ConfigError& error) {
     fail_at(study, "data.path", error.what());
   }
   make_pixels(study);
 }
 
-void TensorSamples::read_files(const Graph& graph) {
+void TensorSamples::read_files(const Graph& graph, std::span<const std::string_view> elsewhere) {
   std::vector<Input> inputs;
-  for (const SampleInput& input : sample_inputs(graph)) inputs.push_back({input, {}});
+  for (const SampleInput& input : sample_inputs(graph)) {
+    if (std::find(elsewhere.begin(), elsewhere.end(), input.name) == elsewhere.end())
+      inputs.push_back({input, {}});
+  }
   for (const TensorFiles::Shard& shard : files_.shards()) add_shard(shard, inputs);
   if (ends_.back() == 0) refuse(path_, "has no samples");
   for (Input& input : inputs) {

@@ -11,7 +11,9 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/indexed.h"
@@ -25,9 +27,11 @@ namespace trainyard {
 
 class TensorSamples final : public Samples {
  public:
-  /// `graph`: of the study's model. Throws ConfigError at data.path where the files lack a tensor
-  /// of the model, or have one of another shape, type or number of samples.
-  TensorSamples(const Study& study, const Graph& graph);
+  /// `graph`: of the study's model, whose inputs `elsewhere` others fill. Throws ConfigError at
+  /// data.path where the files lack a tensor of the model, or have one of another shape, type or
+  /// number of samples.
+  TensorSamples(const Study& study, const Graph& graph,
+                std::span<const std::string_view> elsewhere = {});
 
   /// All throw ConfigError with file, sample and value where a label or an index is out of range,
   /// or a number is not finite: files are too large to be checked as a whole before training.
@@ -50,7 +54,7 @@ class TensorSamples final : public Samples {
     const std::byte* data = nullptr;
   };
 
-  void read_files(const Graph& graph);
+  void read_files(const Graph& graph, std::span<const std::string_view> elsewhere);
   void add_shard(const TensorFiles::Shard& shard, std::vector<Input>& inputs);
   void make_pixels(const Study& study);
   const Input& input(std::string_view name) const;

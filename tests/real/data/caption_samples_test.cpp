@@ -94,9 +94,6 @@ TEST_CASE("captions that cannot be made are refused") {
   CHECK(error(study) ==
         "study.yaml: model.image_size: 64 classes have not all a pattern of their own in images of "
         "3 x 1 x 1 cells");
-  CHECK(error(captions("laion", 9, 2)) ==
-        "study.yaml: data.path: 'laion': files of images and texts are not in this version; "
-        "expected generated or synthetic");
 }
 
 }  // namespace trainyard

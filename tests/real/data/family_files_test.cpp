@@ -1,4 +1,4 @@
-// Files of tensors for families of the zoo: images of vit and unet, pairs of ncf.
+// Files of tensors for families of the zoo: images of vit and unet, pairs of ncf and clip.
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <string>
@@ -44,6 +44,37 @@ TEST_CASE("families of images read files of them") {
   CHECK(input(*of_pixels, "labels", 0, 4) == Tokens{0, 1, 2, 1});
   CHECK(config_error([&] { input(*of_pixels, "labels", 1, 4); }) ==
         path + ": labels of sample 1, element 3, is 3; the model has the classes 0 to 2");
+}
+
+TEST_CASE("pairs of images and texts are read by name, and told apart within their group") {
+  const ScratchFolder folder;
+  const std::string path = folder / "a.safetensors";
+  Study study = study_of(Family::kClip, path, 9, 3);
+  ModelConfig& model = study.model;
+  model.layers = 1, model.hidden = 4, model.heads = 1;
+  model.image_layers = 1, model.image_hidden = 4, model.image_heads = 1, model.projection_dim = 2;
+  model.channels = 1, model.image_size = 2, model.patch_size = 2, model.contrast = 2;
+  study.training.microbatch = study.training.global_batch = 2;
+  study.data.shuffle = false;
+  std::vector<std::uint8_t> pixels(12);
+  pixels[4] = 255;  // the first of sample 1
+  const auto write = [&](const std::vector<std::int64_t>& tokens) {
+    write_safetensors(path, {{"images", DType::kUint8, {3, 1, 2, 2}, bytes_of(pixels)},
+                             {"tokens", DType::kInt64, {3, 3}, bytes_of(tokens)}});
+  };
+  write({0, 1, 8, 2, 3, 8, 4, 5, 8});
+  const auto samples = make_samples(study);
+  CHECK(numbers(*samples, "images", 1, 4) == std::vector<float>{1, 0, 0, 0});
+  CHECK(input(*samples, "tokens", 1, 3) == Tokens{2, 3, 8});
+  CHECK(input(*samples, "labels", 1, 2) == Tokens{1, 1});  // the second of its two
+  CHECK(input(*samples, "labels", 2, 2) == Tokens{0, 0});
+  CHECK(input(*samples, "class_tokens", 2, 1) == Tokens{0});
+  CHECK(input(*samples, "positions", 0, 3) == Tokens{0, 1, 2});
+  CHECK(samples->predicted_per_sample() == 2);
+  write({0, 1, 8, 2, 9, 8, 4, 5, 8});
+  const auto beyond = make_samples(study);
+  CHECK(config_error([&] { input(*beyond, "tokens", 1, 3); }).find("tokens of sample 1") !=
+        std::string::npos);
 }
 
 TEST_CASE("pairs of users and items are read by name") {
