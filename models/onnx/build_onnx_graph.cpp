@@ -9,20 +9,31 @@ namespace trainyard {
 
 namespace {
 
-/// Dims of values where microbatches have a sample more; empty: the model takes no means, or is of
-/// one batch alone.
+/// Nodes that must not mix samples: which dim the batch is decides what they are.
+bool asks_for_batch(const OnnxNode& node) {
+  constexpr std::string_view kOps[] = {"ReduceMean",      "ReduceMax",  "ReduceMin",
+                                       "ReduceLogSumExp", "LogSoftmax", "TopK",
+                                       "ScatterND",       "GatherND",   "Pad"};
+  return std::find(std::begin(kOps), std::end(kOps), node.op) != std::end(kOps);
+}
+
+/// Dims of values where microbatches have a sample more; empty: no node asks for the batch, or the
+/// model is of one alone.
 Numbered<std::vector<std::int64_t>> wider_dims(const ModelConfig& config, BuildOptions options) {
-  const auto is_mean = [](const OnnxNode& node) { return node.op == "ReduceMean"; };
   const auto& nodes = config.onnx->nodes;
-  if (std::none_of(nodes.begin(), nodes.end(), is_mean)) return {};
+  if (std::none_of(nodes.begin(), nodes.end(), asks_for_batch)) return {};
   ++options.microbatch;
   OnnxImporter importer(config, options, nullptr);
   try {
     importer.run();
   } catch (const ConfigError&) {
-    return {};  // the run of the batch that was asked for says so, if it is wrong there, too
+    // The run of the batch that was asked for says so, if it is wrong there, too.
   }
-  return importer.take_reads().dims;
+  auto dims = importer.take_reads().dims;
+  const auto is_bound = [&](const OnnxInput& input) { return !dims[input.value].empty(); };
+  const auto& inputs = config.onnx->inputs;
+  if (!std::all_of(inputs.begin(), inputs.end(), is_bound)) return {};  // of one batch alone
+  return dims;
 }
 
 OnnxGraph import_graph(const ModelConfig& config, const BuildOptions& options) {

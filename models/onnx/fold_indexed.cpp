@@ -120,6 +120,29 @@ ConstantRef scatter_nd(const OnnxNode& node, const FoldInputs& inputs) {
   return done(std::move(out));
 }
 
+ConstantRef scatter_elements(const OnnxNode& node, const FoldInputs& inputs) {
+  if (node.text("reduction", "none") != "none") throw FoldError("adds up, which is not modelled");
+  OnnxConstant out = operand(inputs, 0);
+  const OnnxConstant& index = operand(inputs, 1);
+  const OnnxConstant& updates = operand(inputs, 2);
+  if (index.dims.size() != out.dims.size() || updates.dims != index.dims)
+    throw FoldError("has updates that do not fit");
+  const std::size_t axis = axis_of(node.integer("axis", 0), out.dims.size());
+  for (std::size_t d = 0; d < out.dims.size(); ++d) {
+    if (d != axis && index.dims[d] > out.dims[d]) throw FoldError("has updates that do not fit");
+  }
+  const Dims strides = strides_of(out.dims);
+  Dims at(out.dims.size(), 0);
+  for (std::size_t i = 0; i < updates.numbers.size(); ++i) {
+    std::int64_t to = 0;
+    for (std::size_t d = 0; d < at.size(); ++d)
+      to += strides[d] * (d == axis ? within(index.integer(i), out.dims[axis]) : at[d]);
+    out.numbers[to] = updates.numbers[i];
+    for (std::size_t d = at.size(); d-- > 0 && ++at[d] == index.dims[d];) at[d] = 0;
+  }
+  return done(std::move(out));
+}
+
 ConstantRef range(const FoldInputs& inputs) {
   const OnnxConstant& from = operand(inputs, 0);
   const auto scalar = [&](std::size_t i) {
@@ -219,6 +242,7 @@ std::optional<ConstantRef> fold_indexed(const OnnxNode& node, const FoldInputs& 
   if (op == "GatherElements") return gather_elements(node, inputs);
   if (op == "GatherND") return gather_nd(node, inputs);
   if (op == "ScatterND") return scatter_nd(node, inputs);
+  if (op == "ScatterElements") return scatter_elements(node, inputs);
   if (op == "Range") return range(inputs);
   if (op == "EyeLike") return eye(node, inputs);
   if (op == "Trilu") return triangle(node, inputs);

@@ -1,5 +1,5 @@
-// Einsum of one or two operands: sums over what only one of them has, a product of matrices of what
-// both have, and dims in the order that is asked for.
+// Einsum: sums over what only one operand has, products of matrices of what two have, and dims in
+// the order that is asked for.
 #include <algorithm>
 
 #include "models/onnx/importer.h"
@@ -61,12 +61,55 @@ TensorId OnnxImporter::in_order(const OnnxNode& node, TensorId x, const std::str
   return from == to ? x : graph_.permute(module(node), x, order);
 }
 
+/// x without the dims that nothing else has.
+TensorId OnnxImporter::summed_out(const OnnxNode& node, TensorId x, std::string& letters,
+                                  const std::string& others) {
+  DimList gone;
+  for (std::size_t d = 0; d < letters.size(); ++d) {
+    if (!has(others, letters[d])) gone.push_back(static_cast<int>(d));
+  }
+  letters = those_of(letters, others, true);
+  return gone.empty() ? x : graph_.sum(module(node), x, gone);
+}
+
+/// The product of two operands of these letters: matrices of what one has alone by what is summed,
+/// in batches of what both have and the result has, too.
+TensorId OnnxImporter::product_of(const OnnxNode& node, const Lettered& first,
+                                  const Lettered& second, const std::string& result,
+                                  const std::map<char, std::int64_t>& sizes) {
+  const std::string &a = first.letters, &b = second.letters;
+  const std::string both = those_of(a, b, true);
+  const std::string batch = those_of(both, result, true), summed = those_of(both, result, false);
+  const std::string rows = those_of(a, b, false), columns = those_of(b, a, false);
+  const auto dims_named = [&](const std::string& letters) {
+    Dims dims;
+    for (const char letter : letters) dims.push_back(sizes.at(letter));
+    return dims;
+  };
+  const auto elements = [&](const std::string& letters) {
+    std::int64_t all = 1;
+    for (const char letter : letters) all *= sizes.at(letter);
+    return all;
+  };
+  const auto matrices = [&](const Lettered& x, const std::string& before,
+                            const std::string& behind) {
+    Dims dims = batch.empty() ? Dims{1} : dims_named(batch);
+    dims.insert(dims.end(), {elements(before), elements(behind)});
+    return viewed(node, in_order(node, x.tensor, x.letters, batch + before + behind), dims);
+  };
+  const TensorId y =
+      graph_.bmm(module(node), matrices(first, rows, summed), matrices(second, summed, columns));
+  const std::string made = batch + rows + columns;
+  return in_order(node, viewed(node, y, dims_named(made)), made, result);
+}
+
+/// One operand after the other: a product keeps what the result or an operand behind it has.
 void OnnxImporter::einsum(const OnnxNode& node) {
-  Equation equation = equation_of(node.text("equation", ""));
-  if (equation.operands.size() != node.inputs.size() || node.inputs.size() > 2)
-    throw FoldError("sums up products of more than two operands, which is not modelled");
+  const Equation equation = equation_of(node.text("equation", ""));
+  const std::string& result = equation.result;
+  if (equation.operands.size() != node.inputs.size()) throw FoldError("has other operands");
   std::map<char, std::int64_t> sizes;
-  std::vector<TensorId> operands;
+  std::vector<Lettered> operands;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const std::string& letters = equation.operands[i];
     const Dims dims = dims_of(in(node, i));
@@ -77,55 +120,31 @@ void OnnxImporter::einsum(const OnnxNode& node) {
       if (sizes.emplace(letters[d], dims[d]).first->second != dims[d])
         throw FoldError("has operands that do not fit");
     }
-    operands.push_back(full_tensor(node.inputs[i]));
+    operands.push_back({full_tensor(node.inputs[i]), letters});
   }
-  for (const char letter : equation.result) {
-    if (sizes.count(letter) == 0 ||
-        std::count(equation.result.begin(), equation.result.end(), letter) > 1)
+  Dims to;
+  for (const char letter : result) {
+    if (sizes.count(letter) == 0 || std::count(result.begin(), result.end(), letter) > 1)
       throw FoldError("has a result of other dims");
+    to.push_back(sizes[letter]);
   }
-  const std::string& where = module(node);
-  for (std::size_t i = 0; i < operands.size(); ++i) {  // what only this one has
-    std::string& letters = equation.operands[i];
-    const std::string others =
-        equation.result + (operands.size() > 1 ? equation.operands[1 - i] : "");
-    DimList gone;
-    for (std::size_t d = 0; d < letters.size(); ++d) {
-      if (!has(others, letters[d])) gone.push_back(static_cast<int>(d));
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    std::string others = result;
+    for (std::size_t k = 0; k < operands.size(); ++k)
+      others += k == i ? std::string() : operands[k].letters;
+    operands[i].tensor = summed_out(node, operands[i].tensor, operands[i].letters, others);
+  }
+  Lettered all = operands.front();
+  for (std::size_t i = 1; i < operands.size(); ++i) {
+    std::string later = result, kept;
+    for (std::size_t k = i + 1; k < operands.size(); ++k) later += operands[k].letters;
+    for (const char letter : all.letters + operands[i].letters) {
+      if (has(later, letter) && !has(kept, letter)) kept += letter;
     }
-    if (!gone.empty()) operands[i] = graph_.sum(where, operands[i], gone);
-    letters = those_of(letters, others, true);
+    if (i + 1 == operands.size()) kept = result;
+    all = {product_of(node, all, operands[i], kept, sizes), kept};
   }
-  const auto dims_named = [&](const std::string& letters) {
-    Dims dims;
-    for (const char letter : letters) dims.push_back(sizes[letter]);
-    return dims;
-  };
-  const std::string& result = equation.result;
-  if (operands.size() == 1) {
-    const TensorId y = in_order(node, operands[0], equation.operands[0], result);
-    return set(node, viewed(node, y, dims_named(result)), dims_named(result));
-  }
-  const std::string &a = equation.operands[0], &b = equation.operands[1];
-  const std::string both = those_of(a, b, true);
-  const std::string batch = those_of(both, result, true), summed = those_of(both, result, false);
-  const std::string rows = those_of(a, b, false), columns = those_of(b, a, false);
-  const auto product = [&](const std::string& letters) {
-    std::int64_t all = 1;
-    for (const char letter : letters) all *= sizes[letter];
-    return all;
-  };
-  const auto matrices = [&](TensorId x, const std::string& has, const std::string& first,
-                            const std::string& second) {
-    Dims dims = batch.empty() ? Dims{1} : dims_named(batch);
-    dims.insert(dims.end(), {product(first), product(second)});
-    return viewed(node, in_order(node, x, has, batch + first + second), dims);
-  };
-  TensorId y = graph_.bmm(where, matrices(operands[0], a, rows, summed),
-                          matrices(operands[1], b, summed, columns));
-  const std::string made = batch + rows + columns;
-  y = in_order(node, viewed(node, y, dims_named(made)), made, result);
-  set(node, viewed(node, y, dims_named(result)), dims_named(result));
+  set(node, viewed(node, in_order(node, all.tensor, all.letters, result), to), to);
 }
 
 }  // namespace trainyard

@@ -12,9 +12,9 @@ namespace {
 
 std::optional<OpKind> unary_kind(std::string_view op) {
   static const std::unordered_map<std::string_view, OpKind> known = {
-      {"Relu", OpKind::kRelu},        {"Tanh", OpKind::kTanh}, {"Exp", OpKind::kExp},
-      {"Log", OpKind::kLog},          {"Erf", OpKind::kErf},   {"Sigmoid", OpKind::kSigmoid},
-      {"Softplus", OpKind::kSoftplus}};
+      {"Relu", OpKind::kRelu},         {"Tanh", OpKind::kTanh}, {"Exp", OpKind::kExp},
+      {"Log", OpKind::kLog},           {"Erf", OpKind::kErf},   {"Sigmoid", OpKind::kSigmoid},
+      {"Softplus", OpKind::kSoftplus}, {"Sin", OpKind::kSin},   {"Cos", OpKind::kCos}};
   const auto it = known.find(op);
   return it == known.end() ? std::nullopt : std::optional(it->second);
 }
@@ -158,20 +158,30 @@ void OnnxImporter::dropout(const OnnxNode& node) {
 }
 
 bool OnnxImporter::is_batch(int id, std::size_t axis) const {
+  return has_batch(id, axis, values_[id].dims);
+}
+
+/// The same of a value that is not made yet, which will be of `dims`.
+bool OnnxImporter::has_batch(int id, std::size_t axis, const Dims& dims) const {
   if (wider_ == nullptr || !is_of_data(id)) return false;
-  if (wider_->empty()) return axis == 0;
-  const Dims& wider = (*wider_)[id];
-  return wider.size() == values_[id].dims.size() && wider[axis] != values_[id].dims[axis];
+  // What a larger batch did not get to has it first, as inputs do.
+  if (wider_->empty() || (*wider_)[id].size() != dims.size()) return axis == 0;
+  return (*wider_)[id][axis] != dims[axis];
+}
+
+/// All where the node names none; none where it says that these are none.
+OnnxImporter::Dims OnnxImporter::reduced_axes(const OnnxNode& node, std::size_t dims) {
+  Dims axes = axes_in(node, 1);
+  if (!axes.empty() || node.integer("noop_with_empty_axes", 0) != 0) return axes;
+  for (std::size_t d = 0; d < dims; ++d) axes.push_back(static_cast<std::int64_t>(d));
+  return axes;
 }
 
 void OnnxImporter::reduce(const OnnxNode& node) {
   const int id = in(node, 0);
   const Dims dims = dims_of(id);
-  Dims axes = axes_in(node, 1);
-  if (axes.empty()) {
-    if (node.integer("noop_with_empty_axes", 0) != 0) return pass_on(node);
-    for (std::size_t d = 0; d < dims.size(); ++d) axes.push_back(static_cast<std::int64_t>(d));
-  }
+  const Dims axes = reduced_axes(node, dims.size());
+  if (axes.empty()) return pass_on(node);
   DimList gone;
   Dims kept = dims, removed;
   double elements = 1;
@@ -202,25 +212,60 @@ void OnnxImporter::reduce(const OnnxNode& node) {
   set(node, y, kept);
 }
 
-/// The element where the largest is, of one axis.
-void OnnxImporter::extreme(const OnnxNode& node) {
-  const int id = in(node, 0);
-  const Dims axes = axes_in(node, 1);
-  if (axes.size() != 1) throw FoldError("looks for one over several dims, which is not modelled");
-  Dims to = dims_of(id);
-  const std::size_t axis = axis_of(axes[0], to.size());
-  if (is_batch(id, axis)) throw FoldError("looks for one in the batch, which is not modelled");
+/// The element where the largest, or least, of an axis is, which becomes one of one element.
+TensorId OnnxImporter::extreme_of(const OnnxNode& node, TensorId x, std::size_t axis, bool least) {
   const std::string& where = module(node);
-  const TensorId x = with_last(node, full_tensor(id), axis);
-  const TensorId at =
-      graph_.argmax(where, node.op == "ReduceMin" ? graph_.affine(where, x, -1) : x);
+  x = with_last(node, x, axis);
+  const TensorId at = graph_.argmax(where, least ? graph_.affine(where, x, -1) : x);
   Dims rows = shape_dims(x), one = shape_dims(x);
   rows.push_back(1);
   one.back() = 1;
   const TensorId y = graph_.gather(where, viewed(node, x, rows), viewed(node, at, one));
+  return with_last_at(node, viewed(node, y, one), axis);
+}
+
+/// One axis after the other.
+void OnnxImporter::extreme(const OnnxNode& node) {
+  const int id = in(node, 0);
+  Dims to = dims_of(id), removed;
+  for (const std::int64_t axis : reduced_axes(node, to.size())) {
+    if (is_batch(id, axis_of(axis, to.size())))
+      throw FoldError("looks for one in the batch, which is not modelled");
+    removed.push_back(axis);
+  }
+  TensorId x = full_tensor(id);
+  for (const std::int64_t axis : removed) {
+    const std::size_t at = axis_of(axis, to.size());
+    if (to[at] != 1) x = extreme_of(node, x, at, node.op == "ReduceMin");
+    to[at] = 1;
+  }
+  if (node.integer("keepdims", 1) == 0) to = squeezed_dims(to, removed);
+  set(node, viewed(node, x, to), to);
+}
+
+/// x less the logarithm of the sum of its exponentials over an axis, or that logarithm. The largest
+/// is taken out before, of which no gradient comes, as the result does not depend on it.
+void OnnxImporter::log_of_sum(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const Dims dims = dims_of(id);
+  const bool soft = node.op == "LogSoftmax";
+  const Dims axes = soft ? Dims{node.integer("axis", -1)} : reduced_axes(node, dims.size());
+  if (axes.size() != 1) throw FoldError("sums over several dims, which is not modelled");
+  const std::size_t axis = axis_of(axes[0], dims.size());
+  if (is_batch(id, axis)) throw FoldError("sums over the batch, which is not modelled");
+  const std::string& where = module(node);
+  const TensorId x = full_tensor(id);
+  const TensorId largest =
+      graph_.cast(where, extreme_of(node, x, axis, /*least=*/false), graph_.type(x));
+  const TensorId below = graph_.sub(where, x, largest);
+  const TensorId sum = graph_.sum(where, graph_.activation(where, OpKind::kExp, below),
+                                  {static_cast<int>(axis)}, /*keepdim=*/true);
+  const TensorId log = graph_.activation(where, OpKind::kLog, sum);
+  if (soft) return set(node, graph_.sub(where, below, log), dims);
+  Dims to = dims;
   to[axis] = 1;
-  if (node.integer("keepdims", 1) == 0) to = squeezed_dims(to, {static_cast<std::int64_t>(axis)});
-  set(node, viewed(node, y, to), to);
+  if (node.integer("keepdims", 1) == 0) to = squeezed_dims(to, axes);
+  set(node, viewed(node, graph_.add(where, log, largest), to), to);
 }
 
 void OnnxImporter::softmax(const OnnxNode& node) {
@@ -243,10 +288,17 @@ void OnnxImporter::softmax(const OnnxNode& node) {
 
 void OnnxImporter::cumsum(const OnnxNode& node) {
   const int id = in(node, 0);
-  if (node.integer("exclusive", 0) != 0 || node.integer("reverse", 0) != 0)
-    throw FoldError("sums up exclusively or backwards, which is not modelled");
   const auto axis = static_cast<int>(axis_of(constant_in(node, 1).integer(0), dims_of(id).size()));
-  set(node, graph_.cumsum(module(node), full_tensor(id), axis), dims_of(id));
+  const bool reverse = node.integer("reverse", 0) != 0;
+  const std::string& where = module(node);
+  TensorId x = full_tensor(id);
+  const std::int64_t extent = graph_.shape(x).begin()[axis];
+  if (reverse) x = graph_.flip(where, x, axis);
+  x = graph_.cumsum(where, x, axis);
+  if (node.integer("exclusive", 0) != 0)
+    x = graph_.narrow(where, graph_.zero_pad(where, x, axis, 1, 0), axis, 0, extent);
+  if (reverse) x = graph_.flip(where, x, axis);
+  set(node, x, dims_of(id));
 }
 
 }  // namespace trainyard

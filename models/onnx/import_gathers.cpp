@@ -1,5 +1,6 @@
 // Elements at places that are data: rows of tables, and of each sample's own.
 #include <algorithm>
+#include <utility>
 
 #include "models/onnx/importer.h"
 
@@ -30,7 +31,9 @@ bool numbers_samples(const OnnxConstant& constant, std::int64_t samples) {
 /// Entries of a table along its first dim, at indices that are data.
 void OnnxImporter::look_up(const OnnxNode& node, int table, int indices, Dims to) {
   if (is_of_data(table))
-    throw FoldError("looks up samples, or parts of all of them, in data, which is not modelled");
+    throw FoldError(
+        "looks up samples, or parts of all of them, in data, which "
+        "is not modelled");
   if (!is_whole(indices)) throw FoldError("looks up real numbers");
   const Dims dims = dims_of(table);
   if (const ConstantRef at = constant_of(indices)) {
@@ -128,18 +131,24 @@ bool OnnxImporter::gather_flat(const OnnxNode& node) {
   return true;
 }
 
-/// x[arange(N), index], which PyTorch writes as pairs of a sample's number and an index.
-bool OnnxImporter::gather_by_sample(const OnnxNode& node) {
+/// The index of x[arange(N), index], which PyTorch writes as pairs of a sample's number and an
+/// index; kNoOnnxValue: these are no such pairs.
+int OnnxImporter::row_of_sample(const OnnxNode& node) {
   const int id = in(node, 0), tuples = in(node, 1);
   const OnnxNode* maker = maker_of(tuples);
-  if (maker == nullptr || dims_of(id).size() < 2) return false;
+  if (maker == nullptr || dims_of(id).size() < 2) return kNoOnnxValue;
   const OnnxNode& pairs = *maker;
   if (pairs.op != "Concat" || pairs.inputs.size() != 2 || dims_of(tuples).back() != 2 ||
       !has_input(pairs, 0) || !has_input(pairs, 1))
-    return false;
+    return kNoOnnxValue;
   const ConstantRef sample = constant_of(pairs.inputs[0]);
-  const int index = pairs.inputs[1];
-  if (sample == nullptr || !numbers_samples(*sample, options_.microbatch)) return false;
+  const bool numbered = sample != nullptr && numbers_samples(*sample, options_.microbatch);
+  return numbered ? pairs.inputs[1] : kNoOnnxValue;
+}
+
+bool OnnxImporter::gather_by_sample(const OnnxNode& node) {
+  const int id = in(node, 0), index = row_of_sample(node);
+  if (index == kNoOnnxValue) return false;
   const Dims of_index = dims_of(index);
   Dims to(of_index.begin(), of_index.end() - 1);
   to.insert(to.end(), dims_of(id).begin() + 2, dims_of(id).end());
@@ -170,8 +179,67 @@ void OnnxImporter::gather_nd(const OnnxNode& node) {
   }
   if (batch_dims != 0 || !gather_by_sample(node))
     throw FoldError(
-        "looks up tuples of indices that are data, but for a row of each sample, which is not "
+        "looks up tuples of indices that are data, but for a row "
+        "of each sample, which is not "
         "modelled");
+}
+
+/// Elements of x along an axis at a constant index, alike in all that lies before the axis.
+TensorId OnnxImporter::taken(const OnnxNode& node, TensorId x, std::size_t axis,
+                             const OnnxConstant& at) {
+  Dims dims = shape_dims(x);
+  const std::int64_t width =
+      product(dims.begin() + static_cast<std::ptrdiff_t>(axis) + 1, dims.end());
+  dims.resize(axis + 1);
+  dims.push_back(width);
+  check_dims(dims);
+  OnnxConstant index = at;
+  index.dims.assign(axis, 1);
+  index.dims.push_back(static_cast<std::int64_t>(at.numbers.size()));
+  return graph_.gather(module(node), viewed(node, x, dims), constant_tensor(index));
+}
+
+/// Constant tuples that name the first dims as one index into all of them; nullptr: they name none,
+/// or the batch.
+ConstantRef OnnxImporter::places_of(const OnnxConstant& tuples, const Dims& dims, int batch_of) {
+  const std::int64_t length = tuples.dims.empty() ? 0 : tuples.dims.back();
+  if (length < 1 || length > std::ssize(dims)) return nullptr;
+  for (std::size_t d = 0; std::cmp_less(d, length); ++d) {
+    if (has_batch(batch_of, d, dims)) return nullptr;
+  }
+  OnnxConstant out;
+  out.type = OnnxType::kInt64;
+  const auto each = static_cast<std::ptrdiff_t>(length);
+  for (auto at = tuples.numbers.begin(); tuples.numbers.end() - at >= each; at += each) {
+    std::int64_t place = 0;
+    for (std::ptrdiff_t d = 0; d < each; ++d) {
+      const std::int64_t extent = dims.begin()[d], given = to_integer(at[d]);
+      const std::int64_t one = given < 0 ? given + extent : given;
+      if (one < 0 || one >= extent)
+        throw FoldError("has index " + std::to_string(given) + " of " + std::to_string(extent));
+      place = place * extent + one;
+    }
+    out.numbers.push_back(static_cast<double>(place));
+  }
+  out.dims = {static_cast<std::int64_t>(out.numbers.size())};
+  return done(std::move(out));
+}
+
+/// Elements at constant places of dims none of which is the batch.
+bool OnnxImporter::gather_places(const OnnxNode& node) {
+  const int id = node.inputs[0];
+  const OnnxConstant& at = constant_in(node, 1);
+  const Dims dims = dims_of(id);
+  const ConstantRef index =
+      node.integer("batch_dims", 0) == 0 ? places_of(at, dims, id) : ConstantRef();
+  if (index == nullptr) return false;
+  const auto behind = dims.begin() + static_cast<std::ptrdiff_t>(at.dims.back());
+  Dims flat{product(dims.begin(), behind)}, to(at.dims.begin(), at.dims.end() - 1);
+  flat.insert(flat.end(), behind, dims.end());
+  to.insert(to.end(), behind, dims.end());
+  const TensorId x = viewed(node, full_tensor(id), flat);
+  set(node, viewed(node, taken(node, x, 0, *index), to), to);
+  return true;
 }
 
 /// torch.gather: of each row along an axis the elements that the same row of the index names.
@@ -208,13 +276,7 @@ void OnnxImporter::gather_elements(const OnnxNode& node) {
   turned.erase(turned.begin() + static_cast<std::ptrdiff_t>(axis));
   turned.push_back(to[axis]);
   x = viewed(node, x, turned);
-  if (axis + 1 != to.size()) {  // and back
-    DimList order;
-    for (std::size_t d = 0; d < to.size(); ++d)
-      order.push_back(static_cast<int>(d < axis ? d : d == axis ? to.size() - 1 : d - 1));
-    x = graph_.permute(where, x, order);
-  }
-  set(node, x, to);
+  set(node, with_last_at(node, x, axis), to);
 }
 
 }  // namespace trainyard

@@ -130,17 +130,22 @@ void OnnxImporter::convolution(const OnnxNode& node) {
 void OnnxImporter::transposed_convolution(const OnnxNode& node) {
   const int id = in(node, 0), weight = in(node, 1);
   const Dims dims = dims_of(id), w = dims_of(weight);
-  if (dims.size() != 4 || w.size() != 4) throw FoldError("is of no images, which is not modelled");
-  const Windows how = windows_of(node, 2);
+  if (dims.size() < 3 || w.size() != dims.size())
+    throw FoldError("is of other dims than its weight");
+  const Windows how = windows_of(node, dims.size() - 2);
   if (!how.even()) throw FoldError("has padding that differs at both ends, which is not modelled");
   if (!node.integers("output_shape").empty())
     throw FoldError("names its result's dims, which is not modelled");
-  const TensorId bias = convolution_bias(node);
+  const TensorId x = as_image(node, id), bias = convolution_bias(node);
+  TensorId kernel = tensor(weight);
+  if (dims.size() == 3) kernel = graph_.view(module(node), kernel, {w[0], w[1], 1, w[2]});
   const ConvolutionShape shape{
       window_of(w),    how.stride, how.before, how.dilation, node.integer("group", 1),
       bias != kNoIndex};
-  set(node, graph_.conv_transpose2d(module(node), full_tensor(id), {tensor(weight), bias}, shape,
-                                    pair_of(node.integers("output_padding"), 0, 0)));
+  set_image(node,
+            graph_.conv_transpose2d(module(node), x, {kernel, bias}, shape,
+                                    pair_of(widened(node.integers("output_padding"), 0), 0, 0)),
+            dims.size());
 }
 
 /// Zeros around an image of which windows take means, and what is as small as can be around one of
@@ -228,16 +233,24 @@ void OnnxImporter::batch_norm(const OnnxNode& node) {
   const int id = in(node, 0);
   graph_.set_norm_eps(node.number("epsilon", 1e-5));
   const bool all = config_.batch_norm == BatchNorm::kSynchronised;
-  const WeightAndBias given{tensor(in(node, 1)), tensor(in(node, 2))};
-  set(node, graph_.batch_norm(module(node), full_tensor(id), all ? 0 : options_.microbatch, given,
-                              running_moments(node, dims_of(id))));
+  if (!is_own(in(node, 1)) || !is_own(in(node, 2)))
+    throw FoldError("norms without a weight and a bias of its own, which is not modelled");
+  const WeightAndBias given{tensor(node.inputs[1]), tensor(node.inputs[2])};
+  const Dims dims = dims_of(id);  // what lies behind the channels as an image's rows and columns
+  if (dims.size() < 2) throw FoldError("norms no channels");
+  Dims image = dims;
+  image.insert(image.begin() + 2, 4 - std::min<std::size_t>(4, dims.size()), 1);
+  for (; image.size() > 4; image.pop_back()) image[image.size() - 2] *= image.back();
+  const TensorId y = graph_.batch_norm(module(node), viewed(node, full_tensor(id), image),
+                                       all ? 0 : dims[0], given, running_moments(node, dims));
+  set(node, viewed(node, y, dims), dims);
 }
 
 /// ONNX counts what stays, PyTorch what comes. A module's second call has none: they are averages
 /// of the first.
 RunningMoments OnnxImporter::running_moments(const OnnxNode& node, const Dims& dims) {
   const double momentum = 1 - node.number("momentum", 0.9);
-  if (!(momentum > 0 && momentum <= 1) || dims.size() != 4) return {};
+  if (!(momentum > 0 && momentum <= 1)) return {};
   const OnnxTensor* tensors[2];
   for (const std::size_t i : {0, 1}) {
     const int initializer = has_input(node, 3 + i) ? value(node.inputs[3 + i]).initializer : -1;
@@ -290,20 +303,25 @@ void OnnxImporter::instance_norm(const OnnxNode& node) {
 
 void OnnxImporter::group_norm(const OnnxNode& node) {
   const int id = in(node, 0);
-  if (dims_of(id).size() != 4) throw FoldError("is of no images, which is not modelled");
+  if (!is_own(in(node, 1)) || !is_own(in(node, 2)))
+    throw FoldError("norms without a weight and a bias of its own, which is not modelled");
   graph_.set_norm_eps(node.number("epsilon", 1e-5));
-  set(node, graph_.group_norm(module(node), full_tensor(id), node.integer("num_groups", 1),
-                              {tensor(in(node, 1)), tensor(in(node, 2))}));
+  const TensorId x = as_image(node, id);
+  set_image(node,
+            graph_.group_norm(module(node), x, node.integer("num_groups", 1),
+                              {tensor(node.inputs[1]), tensor(node.inputs[2])}),
+            dims_of(id).size());
 }
 
 void OnnxImporter::resize(const OnnxNode& node) {
   const int id = in(node, 0);
   const Dims dims = dims_of(id);
-  if (dims.size() != 4) throw FoldError("is of no images, which is not modelled");
+  const TensorId x = as_image(node, id);
   const std::string mode = node.text("mode", "nearest");
   const std::string places = node.text("coordinate_transformation_mode", "half_pixel");
+  const bool aligned = places == "align_corners";
   const bool linear =
-      mode == "linear" && (places == "half_pixel" || places == "pytorch_half_pixel");
+      mode == "linear" && (aligned || places == "half_pixel" || places == "pytorch_half_pixel");
   const bool nearest = mode == "nearest" && places == "asymmetric" &&
                        node.text("nearest_mode", "round_prefer_floor") == "floor";
   if (!linear && !nearest)
@@ -318,41 +336,10 @@ void OnnxImporter::resize(const OnnxNode& node) {
       to[d] =
           static_cast<std::int64_t>(std::floor(static_cast<double>(dims[d]) * scales.numbers[d]));
   }
-  if (to.size() != 4 || to[0] != dims[0] || to[1] != dims[1])
+  if (to.size() != dims.size() || to[0] != dims[0] || to[1] != dims[1])
     throw FoldError("resizes samples or channels");
-  set(node, graph_.interpolate2d(module(node), full_tensor(id), pair_of(to, 2, 0), linear));
-}
-
-void OnnxImporter::pad(const OnnxNode& node) {
-  const int id = in(node, 0);
-  const Dims dims = dims_of(id);
-  const Dims pads = constant_in(node, 1).integers();
-  Dims axes;
-  if (has_input(node, 3)) {
-    axes = constant_in(node, 3).integers();
-  } else {
-    for (std::size_t d = 0; d < dims.size(); ++d) axes.push_back(static_cast<std::int64_t>(d));
-  }
-  if (pads.size() != 2 * axes.size()) throw FoldError("has padding of other dims");
-  if (std::all_of(pads.begin(), pads.end(), [](std::int64_t n) { return n == 0; }))
-    return pass_on(node);
-  const double fill = has_input(node, 2) ? scalar(node.inputs[2]).value_or(1) : 0;
-  if (node.text("mode", "constant") != "constant" || fill != 0)
-    throw FoldError("pads with other than zeros, which is not modelled");
-  TensorId x = full_tensor(id);
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    const std::int64_t before = pads[i], behind = pads[i + axes.size()];
-    const auto dim = static_cast<int>(axis_of(axes[i], dims.size()));
-    if (before < 0 || behind < 0) {
-      const std::int64_t cut = std::max<std::int64_t>(0, -before);
-      x = graph_.narrow(module(node), x, dim, cut,
-                        graph_.shape(x).begin()[dim] - cut - std::max<std::int64_t>(0, -behind));
-    }
-    if (before > 0 || behind > 0)
-      x = graph_.zero_pad(module(node), x, dim, std::max<std::int64_t>(0, before),
-                          std::max<std::int64_t>(0, behind));
-  }
-  set(node, x);
+  const HeightWidth size = pair_of(widened({to.begin() + 2, to.end()}, 1), 0, 0);
+  set_image(node, graph_.interpolate2d(module(node), x, size, linear, aligned), dims.size());
 }
 
 }  // namespace trainyard

@@ -63,7 +63,8 @@ void OnnxImporter::integer_binary(const OnnxNode& node) {
     };
     if (constant_b == nullptr || zero())
       throw FoldError(
-          "divides integers by what are no constants other than 0, which is not modelled");
+          "divides integers by what are no constants other than 0, "
+          "which is not modelled");
   }
   if (op == "Mod" && node.integer("fmod", 0) != 0)
     throw FoldError("takes C's remainder of integers, which is not modelled");
@@ -140,6 +141,40 @@ TensorId OnnxImporter::with_last(const OnnxNode& node, TensorId x, std::size_t a
   }
   order.push_back(static_cast<int>(axis));
   return graph_.permute(module(node), x, order);
+}
+
+/// And back: the last dim at `axis`.
+TensorId OnnxImporter::with_last_at(const OnnxNode& node, TensorId x, std::size_t axis) {
+  const std::size_t dims = graph_.shape(x).size();
+  if (axis + 1 == dims) return x;
+  DimList order;
+  for (std::size_t d = 0; d < dims; ++d)
+    order.push_back(static_cast<int>(d < axis ? d : d == axis ? dims - 1 : d - 1));
+  return graph_.permute(module(node), x, order);
+}
+
+/// Indices of the largest, or smallest, of each row, and the elements there.
+void OnnxImporter::topk(const OnnxNode& node) {
+  const int id = in(node, 0);
+  if (is_whole(id)) throw FoldError("orders integers, which is not modelled");
+  Dims to = dims_of(id);
+  const std::size_t axis = axis_of(node.integer("axis", -1), to.size());
+  if (is_batch(id, axis)) throw FoldError("orders samples, which is not modelled");
+  const std::int64_t count = constant_in(node, 1).integer(0);
+  if (count < 1 || count > to[axis])
+    throw FoldError("takes " + std::to_string(count) + " of " + std::to_string(to[axis]));
+  to[axis] = count;
+  const std::string& where = module(node);
+  const TensorId x = with_last(node, full_tensor(id), axis);
+  const bool largest = node.integer("largest", 1) != 0;
+  const TensorId at = graph_.topk(where, largest ? x : graph_.affine(where, x, -1), count);
+  if (reads_output(node, 0)) {
+    Dims rows = shape_dims(x), turned = shape_dims(at);
+    rows.push_back(1);
+    const TensorId values = graph_.gather(where, viewed(node, x, rows), at);
+    set(node, with_last_at(node, viewed(node, values, turned), axis), to);
+  }
+  if (reads_output(node, 1)) set(node, with_last_at(node, at, axis), to, 1);
 }
 
 void OnnxImporter::argmax(const OnnxNode& node) {

@@ -5,7 +5,6 @@
 // reading, between which it chooses. One op makes that choice, where something else reads it.
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <set>
 
 #include "engine/base/error.h"
@@ -192,23 +191,6 @@ void OnnxImporter::choose(const OnnxNode& node) {
   Dims dims;
   for (const int id : node.inputs) dims = broadcast_dims(dims, dims_of(id));
   set(node, one == zero ? one : graph_.where(where, own_tensor(condition), one, zero), dims);
-}
-
-/// Updates of all elements, in their order, are the result.
-void OnnxImporter::scatter(const OnnxNode& node) {
-  const Dims dims = dims_of(in(node, 0));
-  constant_in(node, 1);
-  OnnxConstant before = empty_constant(OnnxType::kDouble, dims), update = before;
-  std::fill(before.numbers.begin(), before.numbers.end(), -1);
-  std::iota(update.numbers.begin(), update.numbers.end(), 0);
-  update.dims = dims_of(in(node, 2));
-  const auto places =
-      node.text("reduction", "none") == "none" && update.dims == dims
-          ? fold_indexed(node, {done(before), constant_of(node.inputs[1]), done(update)})
-          : std::nullopt;
-  if (!places || (*places)->numbers != update.numbers)
-    throw FoldError("writes some elements of data, which is not modelled");
-  pass_on(node, 2);
 }
 
 }  // namespace trainyard

@@ -128,14 +128,11 @@ TensorId OnnxImporter::stepped(const OnnxNode& node, TensorId x, int dim, std::i
                                std::int64_t count, std::int64_t step) {
   const std::string& where = module(node);
   Dims dims = shape_dims(x);
-  if (step < 0) {
-    if (count > kMostRuns)
-      throw FoldError("goes backwards over " + std::to_string(count) +
-                      " elements, of which at most " + std::to_string(kMostRuns) + " are modelled");
-    std::vector<TensorId> parts;
-    for (std::int64_t i = 0; i < count; ++i)
-      parts.push_back(graph_.narrow(where, x, dim, begin + i * step, 1));
-    return graph_.concat(where, parts, dim);
+  if (step < 0) {  // as many the other way
+    x = graph_.flip(where, x, dim);
+    begin = dims.begin()[dim] - 1 - begin;
+    return step == -1 ? graph_.narrow(where, x, dim, begin, count)
+                      : stepped(node, x, dim, begin, count, -step);
   }
   // As many whole groups of `step` as there are elements taken, the last of which may lack its end.
   const std::int64_t room = count * step, first = begin / step * step;
@@ -212,10 +209,12 @@ void OnnxImporter::gather(const OnnxNode& node) {
   }
   if (std::ssize(runs) > kMostRuns && axis == 0 && !is_of_data(id))
     return look_up(node, id, indices, to);
-  if (runs.empty() || std::ssize(runs) > kMostRuns)
-    throw FoldError("looks up " + std::to_string(runs.size()) +
-                    " runs of indices in what is no table, which is not modelled");
+  if (runs.empty()) throw FoldError("looks up nothing");
   const TensorId x = full_tensor(id);
+  if (std::ssize(runs) > kMostRuns) {
+    if (is_batch(id, axis)) throw FoldError("looks up other samples, which is not modelled");
+    return set(node, viewed(node, taken(node, x, axis, at), to), to);
+  }
   std::vector<TensorId> parts;
   const auto dim = static_cast<int>(axis);
   for (const auto& [begin, count] : runs)
@@ -238,6 +237,7 @@ void OnnxImporter::gather_rows(const OnnxNode& node) {
     to.insert(to.end(), dims_of(id).begin() + 1, dims_of(id).end());
     return look_up(node, id, node.inputs[1], to);
   }
+  if (!rows && gather_places(node)) return;
   if (!rows) throw FoldError("looks up elements of what is no table, which is not modelled");
   OnnxConstant indices = at;
   indices.dims.pop_back();
@@ -295,99 +295,33 @@ void OnnxImporter::expand(const OnnxNode& node) {
   set(node, x, to);
 }
 
-const std::unordered_map<std::string_view, OnnxImporter::Handler>& OnnxImporter::handlers() {
-  using I = OnnxImporter;
-  static const std::unordered_map<std::string_view, Handler> table = {
-      {"Add", &I::binary},
-      {"Sub", &I::binary},
-      {"Mul", &I::binary},
-      {"Div", &I::binary},
-      {"Pow", &I::binary},
-      {"Relu", &I::unary},
-      {"Tanh", &I::unary},
-      {"Exp", &I::unary},
-      {"Log", &I::unary},
-      {"Erf", &I::unary},
-      {"Sigmoid", &I::unary},
-      {"Softplus", &I::unary},
-      {"Sqrt", &I::unary},
-      {"Reciprocal", &I::unary},
-      {"Neg", &I::unary},
-      {"Abs", &I::of_size},
-      {"Softsign", &I::of_size},
-      {"Mish", &I::of_size},
-      {"LeakyRelu", &I::bent},
-      {"PRelu", &I::bent},
-      {"Elu", &I::bent},
-      {"Selu", &I::bent},
-      {"Celu", &I::bent},
-      {"HardSigmoid", &I::hard},
-      {"HardSwish", &I::hard},
-      {"Gelu", &I::gelu},
-      {"Clip", &I::clip},
-      {"Where", &I::where},
-      {"Cast", &I::cast},
-      {"CastLike", &I::cast},
-      {"Identity", &I::pass_input},
-      {"Dropout", &I::dropout},
-      {"ReduceSum", &I::reduce},
-      {"ReduceMean", &I::reduce},
-      {"ReduceL1", &I::reduce},
-      {"ReduceL2", &I::reduce},
-      {"ReduceSumSquare", &I::reduce},
-      {"ReduceMax", &I::extreme},
-      {"ReduceMin", &I::extreme},
-      {"Softmax", &I::softmax},
-      {"CumSum", &I::cumsum},
-      {"Equal", &I::compare},
-      {"Less", &I::compare},
-      {"LessOrEqual", &I::compare},
-      {"Greater", &I::compare},
-      {"GreaterOrEqual", &I::compare},
-      {"IsNaN", &I::is_nan},
-      {"And", &I::logical},
-      {"Or", &I::logical},
-      {"Xor", &I::logical},
-      {"Mod", &I::integer_binary},
-      {"Min", &I::least_or_largest},
-      {"Max", &I::least_or_largest},
-      {"OneHot", &I::one_hot},
-      {"ArgMax", &I::argmax},
-      {"MatMul", &I::matmul},
-      {"Gemm", &I::gemm},
-      {"Einsum", &I::einsum},
-      {"Attention", &I::attention},
-      {"LayerNormalization", &I::norm},
-      {"RMSNormalization", &I::norm},
-      {"Conv", &I::convolution},
-      {"ConvTranspose", &I::transposed_convolution},
-      {"MaxPool", &I::pool},
-      {"AveragePool", &I::pool},
-      {"GlobalAveragePool", &I::global_pool},
-      {"GlobalMaxPool", &I::global_pool},
-      {"BatchNormalization", &I::batch_norm},
-      {"InstanceNormalization", &I::instance_norm},
-      {"GroupNormalization", &I::group_norm},
-      {"Resize", &I::resize},
-      {"Pad", &I::pad},
-      {"Reshape", &I::reshape},
-      {"Flatten", &I::reshape},
-      {"Squeeze", &I::reshape},
-      {"Unsqueeze", &I::reshape},
-      {"Transpose", &I::transpose},
-      {"Concat", &I::concat},
-      {"Split", &I::split},
-      {"Slice", &I::slice},
-      {"SplitToSequence", &I::split_to_sequence},
-      {"SequenceAt", &I::sequence_at},
-      {"Gather", &I::gather},
-      {"GatherElements", &I::gather_elements},
-      {"GatherND", &I::gather_nd},
-      {"ScatterND", &I::scatter},
-      {"Expand", &I::expand},
-      {"Tile", &I::expand},
-  };
-  return table;
+/// Channels as blocks of elements, or blocks as channels: dims apart, and in another order.
+void OnnxImporter::depth_and_space(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const Dims dims = dims_of(id);
+  const std::int64_t block = node.integer("blocksize", 0);
+  const bool to_space = node.op == "DepthToSpace";
+  if (dims.size() != 4 || block < 1 || block > 1 << 15) throw FoldError("is of no blocks");
+  const std::int64_t area = block * block;
+  if (to_space ? dims[1] % area != 0 : dims[2] % block != 0 || dims[3] % block != 0)
+    throw FoldError("is of no whole blocks");
+  const std::string& where = module(node);
+  const TensorId x = full_tensor(id);
+  Dims apart, to;
+  DimList order;
+  if (to_space) {
+    const std::int64_t channels = dims[1] / area;
+    const bool channels_last = node.text("mode", "DCR") == "DCR";
+    apart = channels_last ? Dims{dims[0], block, block, channels, dims[2], dims[3]}
+                          : Dims{dims[0], channels, block, block, dims[2], dims[3]};
+    order = channels_last ? DimList{0, 3, 4, 1, 5, 2} : DimList{0, 1, 4, 2, 5, 3};
+    to = {dims[0], channels, dims[2] * block, dims[3] * block};
+  } else {
+    apart = {dims[0], dims[1], dims[2] / block, block, dims[3] / block, block};
+    order = {0, 3, 5, 1, 2, 4};
+    to = {dims[0], dims[1] * area, dims[2] / block, dims[3] / block};
+  }
+  set(node, viewed(node, graph_.permute(where, viewed(node, x, apart), order), to), to);
 }
 
 }  // namespace trainyard

@@ -77,11 +77,12 @@ void OnnxImporter::note_use(const OnnxNode& node, std::size_t input, Use& use) {
                value(other).kind != Value::Kind::kInitializer;
   const bool convolution = op == "Conv" || op == "ConvTranspose";
   const bool norm = op.ends_with("Normalization");
-  use.as_weight |= (product || convolution || norm) || (op.starts_with("Gather") && input == 0) ||
-                   op == "Transpose";
+  const bool recurrent = op == "LSTM" || op == "GRU" || op == "RNN";
+  use.as_weight |= (product || convolution || norm) || (recurrent && input < 4) ||
+                   (op.starts_with("Gather") && input == 0) || op == "Transpose";
   use.scales |= norm && input == 1;
   use.adds |= (norm && input == 2) || ((op == "Gemm" || convolution) && input == 2) ||
-              (op == "Add" && dims.size() == 1);
+              (recurrent && input == 3) || (op == "Add" && dims.size() == 1);
   use.looks_up |= op == "Gather";
   const std::optional<OnnxType> cast = cast_target(node);
   const bool sized = op == "Resize" || op == "Upsample" || op == "Clip" || op == "Pad";
@@ -111,6 +112,12 @@ bool OnnxImporter::is_parameter(int index) const {
   // PReLU.
   const bool of_module = tensor.name.ends_with("weight") || tensor.name.ends_with("bias");
   return !is_generated(tensor.name) && (tensor.num_elements() > 1 || of_module);
+}
+
+/// Whether it is a parameter as the file has it.
+bool OnnxImporter::is_own(int id) {
+  const Value& v = value(id);
+  return v.kind == Value::Kind::kInitializer && !v.transposed && is_parameter(v.initializer);
 }
 
 std::string OnnxImporter::parameter_name(int index) {

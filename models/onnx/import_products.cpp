@@ -142,17 +142,51 @@ void OnnxImporter::gemm(const OnnxNode& node) {
   set_finer(node, y, dims);
 }
 
+/// The norm's own kernel where weight and bias are parameters of one dim.
 void OnnxImporter::norm(const OnnxNode& node) {
+  const int id = in(node, 0), weight = in(node, 1);
+  const Dims dims = dims_of(id);
+  const std::size_t axis = axis_of(node.integer("axis", -1), dims.size());
+  const bool root = node.op == "RMSNormalization", biased = !root && has_input(node, 2);
+  const bool own = is_own(weight) && (!biased || is_own(node.inputs[2]));
+  if (axis + 1 != dims.size() || !own) return norm_in_steps(node, axis);
+  graph_.set_norm_eps(node.number("epsilon", 1e-5));
+  const TensorId x = full_tensor(id), w = tensor(weight);
+  if (root) return set(node, graph_.rms_norm(module(node), x, {w}), dims);
+  const TensorId b = biased ? tensor(node.inputs[2]) : TensorId(kNoIndex);
+  set(node, graph_.layer_norm(module(node), x, {w, b}), dims);
+}
+
+/// Sums over the dims from `axis` on, and what follows from them element by element.
+void OnnxImporter::norm_in_steps(const OnnxNode& node, std::size_t axis) {
   const int id = in(node, 0);
   const Dims dims = dims_of(id);
-  if (axis_of(node.integer("axis", -1), dims.size()) + 1 != dims.size())
-    throw FoldError("norms over several dims, which is not modelled");
-  graph_.set_norm_eps(node.number("epsilon", 1e-5));
-  const TensorId x = full_tensor(id), weight = tensor(in(node, 1));
-  if (node.op == "RMSNormalization")
-    return set(node, graph_.rms_norm(module(node), x, {weight}), dims);
-  const TensorId bias = has_input(node, 2) ? tensor(node.inputs[2]) : TensorId(kNoIndex);
-  set(node, graph_.layer_norm(module(node), x, {weight, bias}), dims);
+  const std::string& where = module(node);
+  DimList over;
+  double elements = 1;
+  for (std::size_t d = axis; d < dims.size(); ++d) {
+    if (is_batch(id, d)) throw FoldError("norms over the batch, which is not modelled");
+    over.push_back(static_cast<int>(d));
+    elements *= static_cast<double>(dims[d]);
+  }
+  const auto mean = [&](TensorId of) {
+    return graph_.affine(where, graph_.sum(where, of, over, /*keepdim=*/true), 1 / elements);
+  };
+  TensorId x = full_tensor(id);
+  if (node.op != "RMSNormalization") x = graph_.sub(where, x, mean(x));
+  const TensorId variance =
+      graph_.affine(where, mean(graph_.power(where, x, 2)), 1, node.number("epsilon", 1e-5));
+  TensorId y = graph_.mul(where, x, graph_.power(where, variance, -0.5));
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    if (!has_input(node, i)) continue;
+    if (broadcast_dims(dims, dims_of(node.inputs[i])) != dims)
+      throw FoldError("has a weight or bias of other dims than it norms over");
+    const auto same = scalar(node.inputs[i]);
+    if (same && *same == (i == 1 ? 1 : 0)) continue;
+    const TensorId by = tensor(node.inputs[i]);
+    y = i == 1 ? graph_.mul(where, y, by) : graph_.add(where, y, by);
+  }
+  set(node, y, dims);
 }
 
 }  // namespace trainyard

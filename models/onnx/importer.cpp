@@ -234,6 +234,12 @@ void OnnxImporter::set(const OnnxNode& node, TensorId tensor, Dims dims, std::si
   v.dims = std::move(dims);
 }
 
+/// Whether anything reads the node's i-th result.
+bool OnnxImporter::reads_output(const OnnxNode& node, std::size_t i) const {
+  return i < node.outputs.size() && node.outputs[i] != kNoOnnxValue &&
+         (!readers_[node.outputs[i]].empty() || is_output(node.outputs[i]));
+}
+
 void OnnxImporter::pass_on(const OnnxNode& node, std::size_t input) {
   const int from = in(node, input);
   if (value(from).kind == Value::Kind::kTensor) {
@@ -319,7 +325,7 @@ void OnnxImporter::run_node(const OnnxNode& node) {
   if (node.op == "Shape" || node.op == "Size") return give_shape(node);
   if (try_fold(node) || follow_mask(node)) return;
   const auto handler = handlers().find(node.op);
-  if (handler == handlers().end()) throw FoldError("no op of this version does that with data");
+  if (handler == handlers().end()) throw FoldError(reason_against(node.op));
   (this->*handler->second)(node);
 }
 

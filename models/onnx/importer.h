@@ -92,6 +92,12 @@ class OnnxImporter {
     std::string labels;
   };
 
+  /// A range of each dim of a tensor.
+  struct Box {
+    Dims begin, end;  // [dim]
+    std::int64_t elements() const;
+  };
+
   /// What nodes do with an input of integers, once they have moved its elements.
   struct InputUse {
     bool looked_up = false, cast = false, computed = false;  // in a table; to numbers; otherwise
@@ -139,17 +145,21 @@ class OnnxImporter {
     return i < node.inputs.size() && node.inputs[i] != kNoOnnxValue;
   }
   int in(const OnnxNode& node, std::size_t i) const;
+  bool reads_output(const OnnxNode& node, std::size_t i) const;
   static void check_dims(const Dims& dims);  // throws where a graph has not so many
   const OnnxConstant& constant_in(const OnnxNode& node, std::size_t i);
   FoldInputs constants_behind(const OnnxNode& node, std::size_t first);
   Dims axes_in(const OnnxNode& node, std::size_t i);
+  Dims reduced_axes(const OnnxNode& node, std::size_t dims);
   std::optional<double> scalar(int id);  // a constant of one value
   static const std::string& module(const OnnxNode& node);
   TensorId finish_loss();
   TensorId loss_on(const Target& target);
 
   using Handler = void (OnnxImporter::*)(const OnnxNode& node);
+  // node_handlers.cpp
   static const std::unordered_map<std::string_view, Handler>& handlers();
+  static std::string reason_against(std::string_view op);
   void run_node(const OnnxNode& node);
   bool is_unread(const OnnxNode& node);
   bool is_unread(int id) const;
@@ -165,7 +175,18 @@ class OnnxImporter {
   bool move_mask(const OnnxNode& node, int from);
   TensorId chosen(int id);
   void choose(const OnnxNode& node);
+
+  // import_scatters.cpp
+  static std::optional<Box> box_of(const Numbered<std::int64_t>& sources, const Dims& dims);
+  TensorId with_box(const OnnxNode& node, TensorId x, TensorId update, const Box& box, bool adds);
+  TensorId with_elements(const OnnxNode& node, TensorId x, TensorId update,
+                         const Numbered<std::int64_t>& sources, bool of_data, bool adds);
+  TensorId with_rows(const OnnxNode& node, TensorId x, TensorId update, const OnnxConstant& places,
+                     bool adds);
+  static bool adds_up(const OnnxNode& node);
   void scatter(const OnnxNode& node);
+  void scatter_rows(const OnnxNode& node, bool adds);
+  void scatter_elements(const OnnxNode& node, bool adds);
 
   // import_integers.cpp
   bool is_whole(int id) { return !is_floating(type_of(id)); }
@@ -179,13 +200,19 @@ class OnnxImporter {
   void argmax(const OnnxNode& node);
   void cast_mask(const OnnxNode& node, OnnxType to);
   TensorId with_last(const OnnxNode& node, TensorId x, std::size_t axis);
+  TensorId with_last_at(const OnnxNode& node, TensorId x, std::size_t axis);
+  void topk(const OnnxNode& node);
 
   // import_gathers.cpp
   void look_up(const OnnxNode& node, int table, int indices, Dims to);
   void gather_elements(const OnnxNode& node);
   void gather_nd(const OnnxNode& node);
   const OnnxNode* maker_of(int id) const;
+  int row_of_sample(const OnnxNode& node);
   bool gather_by_sample(const OnnxNode& node);
+  TensorId taken(const OnnxNode& node, TensorId x, std::size_t axis, const OnnxConstant& at);
+  ConstantRef places_of(const OnnxConstant& tuples, const Dims& dims, int batch_of);
+  bool gather_places(const OnnxNode& node);
   std::pair<int, std::int64_t> flat_index(int id);
   bool gather_flat(const OnnxNode& node);
   void rows_of_samples(const OnnxNode& node, TensorId x, TensorId index, const Dims& to);
@@ -203,8 +230,11 @@ class OnnxImporter {
   void dropout(const OnnxNode& node);
   void reduce(const OnnxNode& node);
   bool is_batch(int id, std::size_t axis) const;
+  bool has_batch(int id, std::size_t axis, const Dims& dims) const;
   void softmax(const OnnxNode& node);
+  TensorId extreme_of(const OnnxNode& node, TensorId x, std::size_t axis, bool least);
   void extreme(const OnnxNode& node);
+  void log_of_sum(const OnnxNode& node);
   void cumsum(const OnnxNode& node);
 
   // import_activations.cpp, import_attention.cpp
@@ -217,6 +247,14 @@ class OnnxImporter {
   TensorId for_each_head(const OnnxNode& node, TensorId x, std::int64_t heads);
 
   // import_einsum.cpp
+  struct Lettered {
+    TensorId tensor;
+    std::string letters;  // of its dims
+  };
+  TensorId summed_out(const OnnxNode& node, TensorId x, std::string& letters,
+                      const std::string& others);
+  TensorId product_of(const OnnxNode& node, const Lettered& first, const Lettered& second,
+                      const std::string& result, const std::map<char, std::int64_t>& sizes);
   void einsum(const OnnxNode& node);
   TensorId in_order(const OnnxNode& node, TensorId x, const std::string& from,
                     const std::string& to);
@@ -227,6 +265,8 @@ class OnnxImporter {
   void gemm_of_data(const OnnxNode& node);
   void batched(const OnnxNode& node);
   void norm(const OnnxNode& node);
+  void norm_in_steps(const OnnxNode& node, std::size_t axis);
+  bool is_own(int id);
   void linear(const OnnxNode& node, TensorId x, int initializer, bool transposed, Dims dims);
   std::pair<TensorId, const OnnxNode*> bias_behind(const OnnxNode& node, std::int64_t features);
 
@@ -245,10 +285,21 @@ class OnnxImporter {
   void instance_norm(const OnnxNode& node);
   void group_norm(const OnnxNode& node);
   void resize(const OnnxNode& node);
+
+  // import_padding.cpp
   void pad(const OnnxNode& node);
+  TensorId padded(const OnnxNode& node, TensorId x, int dim, std::int64_t before,
+                  std::int64_t behind);
+
+  // import_recurrent.cpp
+  struct Recurrence;
+  void recurrent(const OnnxNode& node);
+  TensorId state_before(const OnnxNode& node, std::size_t input, std::int64_t direction,
+                        const Dims& dims);
 
   // import_movement.cpp
   void reshape(const OnnxNode& node);
+  void depth_and_space(const OnnxNode& node);
   void transpose(const OnnxNode& node);
   void transpose_groups(const OnnxNode& node, const Dims& order, const Dims& to);
   void concat(const OnnxNode& node);

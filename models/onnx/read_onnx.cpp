@@ -278,7 +278,11 @@ class Reader {
       }
       case T::GRAPH:
       case T::GRAPHS: out.is_graph = true; break;
-      default: break;  // texts, sparse tensors, types: no op that is modelled has them
+      case T::STRINGS:  // one behind the other
+        for (const std::string& text : proto.strings())
+          out.text += out.text.empty() ? text : "," + text;
+        break;
+      default: break;  // sparse tensors, types: no op that is modelled has them
     }
     return out;
   }

@@ -144,6 +144,59 @@ class Nodes(nn.Module):
         return self.head(halves * columns)
 
 
+class Writes(nn.Module):
+    """Elements written in place, or looked up at constant places; the largest in order; dims turned round; images
+    padded with their own elements, resized with their corners, rearranged; norms of one dim, of two, of no weight."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect")
+        self.edge = nn.Conv2d(4, 4, 3, padding=1, padding_mode="replicate")
+        self.up, self.norm = nn.ConvTranspose1d(16, 6, 4, 2, 1, output_padding=1), nn.BatchNorm1d(6)
+        self.embed, self.gate = nn.Embedding(64, width), nn.Linear(width, 4)
+        self.experts = nn.Parameter(torch.randn(4, width, width) * 0.3)
+        self.free, self.plane = nn.LayerNorm(width, elementwise_affine=False), nn.LayerNorm([4, width])
+        self.rows = nn.BatchNorm1d(width)
+        self.head = nn.Linear(width, 5)
+
+    def forward(self, images, ids):
+        f = nn.functional
+        x = f.interpolate(self.conv(images), size=(8, 6), mode="bilinear", align_corners=True)
+        x = f.pixel_unshuffle(f.pixel_shuffle(self.edge(x), 2), 4)
+        line = self.norm(self.up(x.flatten(2))).amax((1, 2), keepdim=True)
+        picked = x[:, :, [0, 1, 0, 1], [0, 0, 0, 0]].sum((1, 2))
+        t = self.embed(ids)
+        y = torch.zeros_like(t)
+        y[:, 1:] = t[:, :-1]
+        y[:, 0] = 0.5 * t[:, -1]
+        y[:, 2:8, 1:3] = torch.sin(t[:, 2:8, 1:3])
+        y[:, [1, 10, 4]] = torch.cos(2 * t[:, [0, 2, 5]])
+        p, at = self.gate(y).softmax(-1).topk(2, dim=-1)
+        gates = torch.zeros_like(p).repeat(1, 1, 2).scatter(-1, at, p / p.sum(-1, keepdim=True))
+        z = torch.einsum("bsh,ehf->bsef", y, self.experts).relu()
+        y = y + torch.einsum("bsef,bse->bsf", z, gates)
+        y = self.free(y) + y.flip(1).cumsum(1).flip(1) / 12 + y.topk(3, dim=1, largest=False)[0].mean(1, keepdim=True)
+        y = y + f.log_softmax(y, 1) - torch.logsumexp(y, -1, keepdim=True)
+        y = y + f.pad(f.pad(y, (0, 0, 2, 1), mode="constant", value=0.5), (0, 0, -1, -2))
+        y = self.plane(y[:, 4:8]).sum(1)
+        return self.head(self.rows(y + picked[:, None] + line[:, 0]))
+
+
+class Recurrent(nn.Module):
+    """An LSTM in both directions, and GRUs of which one begins where the other ends."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.lstm = nn.Embedding(64, 6), nn.LSTM(6, 5, bidirectional=True, batch_first=True)
+        self.encoder, self.decoder = nn.GRU(10, 4, batch_first=True), nn.GRU(6, 4, batch_first=True)
+        self.plain, self.head = nn.RNN(4, 3, nonlinearity="relu", batch_first=True), nn.Linear(3, 5)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        _, state = self.encoder(self.lstm(x)[0])
+        return self.head(self.plain(self.decoder(x[:, :4], state)[0])[0])
+
+
 class Scores(nn.Module):
     """PyTorch's attention, causal and with a mask of data: from operator set 23 on one node each."""
 
@@ -230,10 +283,10 @@ def image(kind):
 
 
 TEXT = ["gpt2", "bert", "llama", "gpt2-masked", "bert-masked", "llama-masked", "distilbert-masked", "roberta"]
-OTHERS = ["recommender", "patterns", "tasks", "nodes", "scores"]
+OTHERS = ["recommender", "patterns", "tasks", "nodes", "scores", "writes", "recurrent"]
 IMAGES = ["resnet", "vit", "swin", "densenet", "unet"]
 # The optimisation that dynamo's exports have folds batch norms into convolutions, and tables into biases.
-AS_IT_IS = ["resnet", "densenet", "unet", "swin", "patterns", "nodes"]
+AS_IT_IS = ["resnet", "densenet", "unet", "swin", "patterns", "nodes", "writes", "recurrent"]
 OPSETS = {"scores": 23}  # of dynamo's
 BATCH, SEQ = 2, 12
 
@@ -262,6 +315,11 @@ def build(name):
     if name == "nodes":
         inputs = {"images": real((BATCH, 3, 32, 32)), "ids": ids((BATCH, 4), 40)}
         return Nodes(), inputs, {"ids": 40}, {n: {0: "batch"} for n in inputs}, "cross_entropy"
+    if name == "writes":
+        inputs = {"images": real((BATCH, 3, 16, 16)), "ids": ids((BATCH, SEQ), 64)}
+        return Writes(), inputs, {"ids": 64}, {n: {0: "batch"} for n in inputs}, "cross_entropy"
+    if name == "recurrent":
+        return Recurrent(), {"ids": ids((BATCH, SEQ), 64)}, {"ids": 64}, {"ids": {0: "batch"}}, "cross_entropy"
     if name == "scores":
         return Scores(), {"ids": ids((BATCH, SEQ), 64)}, {"ids": 64}, {"ids": {0: "batch", 1: "seq"}}, "cross_entropy"
     if name == "tasks":

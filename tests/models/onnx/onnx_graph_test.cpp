@@ -49,12 +49,13 @@ TEST_CASE("a product and its bias are one linear with the file's parameters") {
 
 TEST_CASE("all nodes without an op are named at once") {
   OnnxFile file = classifier();
-  file.node("NonZero", {"y"}, {"where"}).node("TopK", {"x", "x"}, {"e"});
+  file.node("NonZero", {"y"}, {"where"}).node("Det", {"x"}, {"e"});
   file.node("Hardmax", {"where"}, {"z"}).node("Add", {"z", "e"}, {"sum"});
   file.proto().mutable_graph()->mutable_output(0)->set_name("sum");
   CHECK(problems_of([&] { graph_of(file); }) ==
-        "m.onnx: node 'where' (NonZero): no op of this version does that with data\n"
-        "m.onnx: node 'e' (TopK): no op of this version does that with data");
+        "m.onnx: node 'where' (NonZero): makes as many elements as the data say, which is not "
+        "modelled\n"
+        "m.onnx: node 'e' (Det): no op of this version does that with data");
 }
 
 TEST_CASE("the batch is the microbatch, and other axes are the study's") {
@@ -84,7 +85,9 @@ TEST_CASE("the batch is the microbatch, and other axes are the study's") {
   unknown.proto().mutable_graph()->mutable_output(0)->set_name("where");
   CHECK(problems_of([&] {
           build_onnx_graph(model_of(unknown, {{"width", 4}}), {.microbatch = 2});
-        }) == "m.onnx: node 'where' (NonZero): no op of this version does that with data");
+        }) ==
+        "m.onnx: node 'where' (NonZero): makes as many elements as the data say, which is not "
+        "modelled");
 }
 
 TEST_CASE("an axis is as long as the tables of the file are") {
@@ -316,7 +319,8 @@ TEST_CASE("updates of all elements in their order are what is written, others ar
   };
   CHECK(scattered({0, 1}) == "none");
   CHECK(scattered({1, 0}) ==
-        "m.onnx: node 's' (ScatterND): writes some elements of data, which is not modelled");
+        "m.onnx: node 's' (ScatterND): writes elements that differ from sample to sample, or some "
+        "of them twice, which is not modelled");
 }
 
 TEST_CASE("weights are parameters behind what only changes their type or bounds") {

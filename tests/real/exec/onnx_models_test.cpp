@@ -125,7 +125,7 @@ TEST_CASE("a model that PyTorch exported trains as it does there") {
   const std::string name =
       GENERATE("gpt2", "bert", "llama", "gpt2-masked", "bert-masked", "llama-masked",
                "distilbert-masked", "roberta", "resnet", "vit", "swin", "densenet", "unet",
-               "recommender", "patterns", "tasks", "nodes", "scores");
+               "recommender", "patterns", "tasks", "nodes", "scores", "writes", "recurrent");
   const std::string exporter = GENERATE("script", "dynamo");
   CAPTURE(name, exporter);
   const Exported of = exported(name, exporter);
@@ -139,16 +139,16 @@ TEST_CASE("a model that PyTorch exported trains alike in stages and over replica
   const std::string exporter = GENERATE("script", "dynamo");
   SECTION("stages") {
     const std::string name =
-        GENERATE("gpt2", "gpt2-masked", "resnet", "swin", "densenet", "unet", "patterns");
+        GENERATE("gpt2", "gpt2-masked", "resnet", "swin", "densenet", "unet", "patterns", "writes");
     CAPTURE(name, exporter);
     Plan plan = plan_of_graph();
     plan.parallel.pipeline = 2;
     check_step(exported(name, exporter), plan);
   }
   SECTION("replicas, where no norm takes the batch together") {
-    const std::string name = GENERATE("gpt2", "bert", "llama", "gpt2-masked", "bert-masked",
-                                      "llama-masked", "distilbert-masked", "roberta", "vit",
-                                      "recommender", "patterns", "tasks", "nodes", "scores");
+    const std::string name = GENERATE(
+        "gpt2", "bert", "llama", "gpt2-masked", "bert-masked", "llama-masked", "distilbert-masked",
+        "roberta", "vit", "recommender", "patterns", "tasks", "nodes", "scores", "recurrent");
     CAPTURE(name, exporter);
     Plan plan = plan_of_graph();
     plan.parallel.data = 2;
