@@ -29,22 +29,23 @@ constexpr std::string_view kFreeOfModel[] = {"model.name", "model.pad_vocab_to",
 constexpr std::string_view kOfFiles[] = {"data.format", "data.shuffle", "data.mean", "data.std"};
 constexpr std::string_view kOfAdamW[] = {"training.betas", "training.eps"};
 constexpr std::string_view kOfTraining[] = {"training.global_batch", "training.seed",
-                                            "training.optimizer",    "training.weight_decay",
-                                            "training.clip_norm",    "training.dropout"};
+                                            "training.optimizer"};
 /// What may change, and is worth a word.
-constexpr std::string_view kNumberTypes[] = {"training.precision", "training.grad_dtype"};
+constexpr std::string_view kMayChange[] = {
+    "training.precision", "training.grad_dtype", "training.weight_decay", "training.clip_norm",
+    "training.dropout",   "training.betas",      "training.eps"};
 
 template <class List>
 bool names(const List& list, std::string_view key) {
   return std::find(std::begin(list), std::end(list), key) != std::end(list);
 }
 
-/// Whether the key decides what is computed, or in which types.
+/// Whether the key decides what is computed, or how.
 bool is_recorded(const Study& study, std::string_view key) {
   if (key.starts_with("model.")) return !names(kFreeOfModel, key);
   if (key.starts_with("data.")) return is_of_files(study.data) || !names(kOfFiles, key);
   if (names(kOfAdamW, key)) return study.training.optimizer == Optimizer::kAdamW;
-  return names(kOfTraining, key) || names(kNumberTypes, key);
+  return names(kOfTraining, key) || names(kMayChange, key);
 }
 
 /// "model.axes" of "model.axes.batch", and what is left of it.
@@ -147,9 +148,10 @@ std::vector<std::string> check_same_run(const Study& study, const RunRecord& rec
     const auto content = own.contents.find(key), content_was = record.contents.find(key);
     const bool comparable = content != own.contents.end() && content_was != record.contents.end();
     if (comparable ? content->second == content_was->second : now == was->second) continue;
-    if (names(kNumberTypes, key)) {
+    if (names(kMayChange, key)) {
       if (is_said(study, key))
-        warnings.push_back(key + ": the run had " + was->second + " before, and goes on in " + now);
+        warnings.push_back(key + ": the run had " + was->second + " before, and goes on with " +
+                           now);
       continue;
     }
     (is_said(study, key) ? said : followed)
