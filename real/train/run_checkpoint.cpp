@@ -1,7 +1,9 @@
 #include "real/train/run_checkpoint.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "real/checkpoint/training_state.h"
 #include "real/parameters/rank_coordinates.h"
 #include "real/train/scale_states.h"
+#include "study/study_origin.h"
 
 namespace trainyard {
 
@@ -127,6 +130,18 @@ std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
           static_cast<std::size_t>(tensor.nbytes())};
 }
 
+/// Tensors that an open checkpoint lacks are those of another run, of which an earlier version has
+/// recorded no more.
+void blame(const Study& study, const std::string& key, const std::function<void()>& load) {
+  try {
+    load();
+  } catch (const ConfigError& error) {
+    fail_at(study, key,
+            std::string(error.what()) + "; the run had another " + key.substr(key.find('.') + 1) +
+                ": say that, or begin a new run with another --out");
+  }
+}
+
 }  // namespace
 
 void save_checkpoint(const std::string& folder, RankTrainer& trainer, const std::string& digest,
@@ -190,13 +205,15 @@ void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer) {
   const auto read = [&](const Piece& piece, std::span<std::byte> out) {
     checkpoint.read(piece, out);
   };
-  load_weights(read, trainer);
   RankExecutor& executor = trainer.executor();
-  for (const BucketState& bucket : executor.plan().buckets()) {
-    for (const BucketPart& part : parts_of(executor, bucket)) {
-      if (!part.prefix.empty()) fill(part, bucket, read);
+  blame(trainer.study(), "model", [&] { load_weights(read, trainer); });
+  blame(trainer.study(), "training.optimizer", [&] {
+    for (const BucketState& bucket : executor.plan().buckets()) {
+      for (const BucketPart& part : parts_of(executor, bucket)) {
+        if (!part.prefix.empty()) fill(part, bucket, read);
+      }
     }
-  }
+  });
   load_scale_states(checkpoint, executor);
   trainer.resume_at(info.step, state.updates);
   if (trainer.loss_scale().dynamic())

@@ -145,8 +145,21 @@ TEST_CASE("a resumed run that fails leaves what the run had in its folder") {
   CHECK(other.exit == 2);
   // What a rank finds is in the answer, too.
   CHECK(nlohmann::json::parse(other.out).at("error").at("exit") == 2);
+  CHECK_THAT(other.err, Catch::Contains("study.yaml:1:8: model: ") &&
+                            Catch::Contains("; the run had another model: say that, or begin a new "
+                                            "run with another --out"));
   CHECK(read_text(folder.path("run") + "/study.resolved.yaml") == plan);
   CHECK(read_text(folder.path("run") + "/program.txt") == program);
+
+  // Without its moments.
+  CHECK(folder.train("--set training.optimizer=sgd --steps 8 --resume --out " + folder.path("run"))
+            .exit == 0);
+  edit_index(folder.path("run") + "/checkpoints/step-00000008/index.json",
+             [](nlohmann::json& index) { index["state"].erase("trained"); });
+  const Answer adam = folder.train("--steps 10 --resume --out " + folder.path("run"));
+  CHECK(adam.exit == 2);
+  CHECK_THAT(adam.err, Catch::Contains("study.yaml:3:11: training.optimizer: ") &&
+                           Catch::Contains("; the run had another optimizer: say that"));
 }
 
 TEST_CASE("another run does not go on from a checkpoint: the keys are named, at their places") {
