@@ -138,6 +138,7 @@ def transformers_models():
             ffn_dim=64, max_position_embeddings=32, dropout=0, use_cache=False, attn_implementation="eager")),
         "bloom": text(t.BloomForCausalLM, t.BloomConfig(
             vocab_size=VOCAB, hidden_size=32, n_layer=2, n_head=4, hidden_dropout=0, attention_dropout=0, use_cache=False)),
+        "olmo": text(t.OlmoForCausalLM, t.OlmoConfig(**decoder)),
         "vit": image(t.ViTForImageClassification, t.ViTConfig(**vision)),
         "deit": image(t.DeiTForImageClassification, t.DeiTConfig(**vision)),
         "beit": image(t.BeitForImageClassification, t.BeitConfig(
