@@ -185,18 +185,18 @@ std::string link_table(const Summary& summary) {
   if (most_shared - summary.links.begin() >= 4 && most_shared->shared > 0)
     rows.push_back(&*most_shared);
   std::vector<std::string> names;
-  std::size_t width = 32;
+  std::size_t width = 34;
   for (const LinkLoad* link : rows) {
     names.push_back(plain_text(link->name));
     if (link->multiplicity > 1)
       names.back() += " (" + std::to_string(link->multiplicity) + " alike)";
     width = std::max(width, names.back().size());
   }
-  std::string text = format("\n  %-*s %10s  %17s  %14s\n", static_cast<int>(width + 2),
+  std::string text = format("\n  %-*s %8s  %17s  %14s\n", static_cast<int>(width + 2),
                             "busiest links", "busy", "shared by several", "bytes per step");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const LinkLoad& link = *rows[i];
-    text += format("    %-*s %8.2f %%  %17s  %14s\n", static_cast<int>(width), names[i].c_str(),
+    text += format("    %-*s %6.2f %%  %17s  %14s\n", static_cast<int>(width), names[i].c_str(),
                    link.busy_fraction * 100, duration_text(link.shared).c_str(),
                    bytes_text(link.bytes).c_str());
   }
