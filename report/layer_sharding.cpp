@@ -102,6 +102,14 @@ class LayerReader {
     return program_.values[from];
   }
 
+  static std::string place_words(Space space) {
+    switch (space) {
+      case Space::kHost: return ", in the host's memory";
+      case Space::kNvme: return ", on the host's drives";
+      default: return "";
+    }
+  }
+
   void add_gather(ValueId root) {
     const Gather& gather = gathers_.at(root);
     const Group& group = program_.groups[gather.op->group];
@@ -110,8 +118,7 @@ class LayerReader {
     const Value& part = kept(gather);
     add_row("parameter", part, "",
             "the 1/" + std::to_string(group_size(program_.mesh, group.axes)) +
-                " that a rank keeps of " + of +
-                (part.space == Space::kDevice ? "" : ", in the host's memory or on its drives"));
+                " that a rank keeps of " + of + place_words(part.space));
     add_row(op_name(gather.op->kind, gather.op->part), program_.values[root], group.name,
             of + (gather.parameters > 1 ? " are" : " is") + " read whole");
   }

@@ -244,7 +244,7 @@ class TimelineBuilder {
     add_point(r, now, step.after);
   }
 
-  /// Of points at one time that grow, the last.
+  /// The last of points at one time that grow.
   void add_point(std::size_t r, Ticks at, const MemoryParts& bytes) {
     std::vector<MemoryPoint>& points = out_.ranks[r].memory;
     while (!points.empty() && points.back().at == at && sum(points.back().bytes) <= sum(bytes))

@@ -66,7 +66,7 @@ struct MemoryPoint {
   friend bool operator==(const MemoryPoint&, const MemoryPoint&) = default;
 };
 
-/// Of a rank; more are thinned (memory_points.h).
+/// Most of a rank; where there are more they are thinned (memory_points.h).
 inline constexpr std::size_t kMaxMemoryPoints = 6'000;
 
 struct TimelineRank {

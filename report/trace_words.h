@@ -12,7 +12,7 @@ inline constexpr std::string_view kEvents = "traceEvents";  // the list of all
 inline constexpr std::string_view kSegment = "trainyard_segment";
 inline constexpr std::string_view kGroup = "trainyard_group";
 
-/// Of a rank: points of memory that the file leaves out.
+/// Points of a rank's memory that the file leaves out.
 inline constexpr std::string_view kMemoryLeftOut = "memory_points_left_out";
 
 /// Counters; as in summary.json.

@@ -54,9 +54,11 @@ function drawTable() {
     back.disabled = table.page === 0;
     on.disabled = table.page === pages - 1;
     where.textContent = plural(rows.length, "point") + ", page " + (table.page + 1) + " of " + pages;
+    const page = rows.slice(table.page * PAGE_ROWS, (table.page + 1) * PAGE_ROWS);
+    const shown = columns.filter((column) => !column.reason || page.some((i) => column.of(i) >= 0));
     byId("points-table").replaceChildren(element(
-        "table", {}, element("thead", {}, element("tr", {}, columns.map((column) => headCell(column, paint)))),
-        element("tbody", {}, rows.slice(table.page * PAGE_ROWS, (table.page + 1) * PAGE_ROWS).map((i) => tableRow(columns, i)))));
+        "table", {}, element("thead", {}, element("tr", {}, shown.map((column) => headCell(column, paint)))),
+        element("tbody", {}, page.map((i) => tableRow(shown, i)))));
   };
   followers.push(paint);
 }
