@@ -39,6 +39,16 @@ std::string number_of(const std::string& map, const std::string& key) {
   return std::string(form->required.front());
 }
 
+/// The key of the map that its short form says: the one that it has to have, or a method's name, or
+/// the peak of a learning rate.
+std::string said_in_short(const MapForm& form) {
+  if (form.required.size() == 1) return std::string(form.required.front());
+  for (const char* key : {"method", "peak"}) {
+    if (form.required.empty() && find_key(form.keys(), key) != nullptr) return key;
+  }
+  return "";
+}
+
 /// Where `path` goes on into a key whose value is short for a map, as `zero: 3` for `{stage: 3}`,
 /// the value becomes that map.
 void widen_short_form(const std::string& path, YamlNode& study) {
@@ -47,6 +57,8 @@ void widen_short_form(const std::string& path, YamlNode& study) {
   for (std::size_t start = 0, dot = 0; (dot = path.find('.', start)) != std::string::npos;
        start = dot + 1) {
     const std::string name = path.substr(start, dot - start);
+    if (name == "model" || name == kCluster)
+      return;  // a preset's name, or a file's: study_reader.cpp
     const StudyKey* key = find_key(*table, name);
     const auto* form = key == nullptr ? nullptr : form_of<MapForm>(*key);
     if (form == nullptr || !block.is_map() || !block.contains(name)) return;
@@ -54,8 +66,9 @@ void widen_short_form(const std::string& path, YamlNode& study) {
     YamlNode value = block.at(name);
     if (value.is_scalar()) {
       const std::string inner = path.substr(dot + 1, path.find('.', dot + 1) - dot - 1);
-      if (form->required.size() == 1 && find_key(*table, inner) != nullptr)
-        block.wrap_name(name, std::string(form->required.front()));
+      const std::string stands_for = said_in_short(*form);
+      if (!stands_for.empty() && find_key(*table, inner) != nullptr)
+        block.wrap_name(name, stands_for);
       return;
     }
     block = std::move(value);

@@ -110,8 +110,10 @@ TEST_CASE("an option goes on into what is said in short") {
   const Study zero = read(kSmallStudy, {"parallel.zero=3", "parallel.zero.prefetch=0"});
   CHECK(zero.parallel.zero.stage == 3);
   CHECK(zero.parallel.zero.prefetch == 0);
-  const Study order = read(kSmallStudy, {"schedule=interleaved", "vpp=2", "schedule.method=gpipe"});
+  const Study order = read(kSmallStudy, {"schedule=1f1b", "schedule.method=gpipe"});
   CHECK(order.schedule.method == "gpipe");
+  CHECK(read(kSmallStudy, {"training.lr=0.001", "training.lr.warmup=5"}).training.lr.peak == 0.001);
+  CHECK(error_of(kSmallStudy, {"partition=cost", "partition.between=layers"}) == "no error");
   // A file is no part of {method: ...}, and what takes no map has nothing to go on into.
   CHECK_THAT(error_of(kSmallStudy, {"schedule=gpipe", "schedule.file=a.csv"}),
              Catch::Contains("has no 'file' to set"));
