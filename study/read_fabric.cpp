@@ -195,6 +195,11 @@ void read_fabric(Section& cluster_section, Fabric& fabric) {
   draft.attempt([&] { read_dimensions(section, fabric); });
   read_bandwidth(section, "link", fabric.link);
   read_bandwidth(section, "global_link", fabric.global_link);
+  if (fabric.kind == "single-switch" && fabric.oversubscription > 1 && !section.contains("kind")) {
+    fabric.kind = "fat-tree";  // the preset's one switch has nothing to share
+    section.study().origins[section.key_path("kind")] =
+        derived_origin("oversubscription is a tree's");
+  }
   draft.rule({cluster_section.key_path("fabric")}, [&] { require(section, fabric); });
   section.finish();
 }

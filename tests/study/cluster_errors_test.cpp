@@ -95,6 +95,7 @@ TEST_CASE("devices, links and kernels exist") {
         "study.yaml:3:74: cluster.fabric.oversubscription: a fabric of kind torus has no "
         "oversubscription; it takes "
         "dimensions, link");
+  CHECK(with_cluster(box + "fabric: {oversubscription: 2}}") == "no error");
   CHECK(with_cluster(box + "fabric: {kind: single-switch, oversubscription: 2}}") ==
         "study.yaml:3:82: cluster.fabric.oversubscription: one switch has no links to others that "
         "nodes could share; write kind: fat-tree");
