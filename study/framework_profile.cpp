@@ -155,12 +155,13 @@ SoftwareProfile software_of(const Study& study, const StudyResolvers& resolvers)
 /// megatron-lm.
 void read_version_in_name(Study& study, const StudyResolvers& resolvers) {
   FrameworkConfig& framework = study.framework;
-  if (!framework.like.empty() || !framework.version.empty() || framework.year != 0) return;
-  if (resolvers.software(framework.name, "")) return;
+  if (!framework.like.empty() || resolvers.software(framework.name, "")) return;
   const auto named = find_like(framework.name, resolvers);
   if (!named) return;
   framework.name = named->name;
-  choose(study, named->version, "framework.name");
+  // A version or a year beside the name is an option's or a sweep's.
+  if (framework.version.empty() && framework.year == 0)
+    choose(study, named->version, "framework.name");
 }
 
 SoftwareProfile resolve_framework(Study& study, const HardwareProfile& hardware,

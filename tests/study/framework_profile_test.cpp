@@ -75,6 +75,8 @@ TEST_CASE("a profile's own name says the version, too") {
     CHECK(own.study.framework.name == own.software.name);
     CHECK(own.study.framework.version == own.software.version);
   }
+  CHECK(prepared("megatron-lm-2021", {"framework.version=2022"}).software.version == "2022");
+  CHECK(prepared("megatron-lm-2021", {"framework.year=2023"}).software.version == "2022");
   CHECK(error_of("{name: megatron-lm, version: 1999}") ==
         "megatron-lm has no profile of version '1999'; `trainyard list frameworks` has those that "
         "there are");

@@ -40,10 +40,11 @@ TEST_CASE("what is missing or unknown is named") {
         "interleaved, zb-h1, zb-1p, zb-2p, opportunistic, interleaved-zb1p, zb-v, dualpipe-v, scp, "
         "pre-recompute-1f1b, "
         "last-no-recompute-1f1b, pre-recompute and last-no-recompute");
-  CHECK(
-      with("framework: jax\n") ==
-      "study.yaml:5:12: framework.name: no software profile is named 'jax'; known: halfgrad, "
-      "megatron-lm and trainyard; for other software write {name: jax, like: megatron-lm-current}");
+  CHECK(with("framework: jax\n") ==
+        "study.yaml:5:12: framework.name: no software profile is named 'jax'; known: halfgrad, "
+        "megatron-lm and trainyard; for other software write {name: jax, like: "
+        "megatron-lm-current}, or "
+        "torchtitan-eager for kernels of plain PyTorch");
 }
 
 TEST_CASE("the contract's features that this version lacks are refused at their line") {
