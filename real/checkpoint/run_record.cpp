@@ -149,9 +149,7 @@ std::vector<std::string> check_same_run(const Study& study, const RunRecord& rec
     const bool comparable = content != own.contents.end() && content_was != record.contents.end();
     if (comparable ? content->second == content_was->second : now == was->second) continue;
     if (names(kMayChange, key)) {
-      if (is_said(study, key))
-        warnings.push_back(key + ": the run had " + was->second + " before, and goes on with " +
-                           now);
+      warnings.push_back(key + ": the run had " + was->second + " before, and goes on with " + now);
       continue;
     }
     (is_said(study, key) ? said : followed)
