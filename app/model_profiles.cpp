@@ -7,23 +7,19 @@
 
 namespace trainyard {
 
-namespace {
-
-TrainingGraph graph_of(const Prepared& prepared) {
+TrainingGraph one_stage_training(const Prepared& prepared) {
   auto made = one_stage_graph(prepared.model, prepared.study, prepared.software);
   if (const auto* reason = std::get_if<Infeasible>(&made))
     fail_at(prepared.study, reason->key.empty() ? "partition" : reason->key, reason->reason);
   return std::get<TrainingGraph>(std::move(made));
 }
 
-}  // namespace
-
 ModelProfiles::ModelProfiles(const PipelineRequest& request, const StudyResolvers& resolvers)
     : request_(request),
       resolvers_(resolvers),
       timer_(resolvers),
       one_(prepare_study(study_of(1, false), resolvers)),
-      training_(graph_of(one_)),
+      training_(one_stage_training(one_)),
       pieces_(pieces_of(training_, one_.hardware, one_.software)) {}
 
 const PieceProfile& ModelProfiles::of(std::int64_t samples, bool recompute) {
@@ -31,7 +27,7 @@ const PieceProfile& ModelProfiles::of(std::int64_t samples, bool recompute) {
       known_.try_emplace({samples, recompute && !request_.recompute}, PieceProfile{});
   if (is_new) {
     const Prepared prepared = prepare_study(study_of(samples, recompute), resolvers_);
-    const TrainingGraph graph = graph_of(prepared);
+    const TrainingGraph graph = one_stage_training(prepared);
     at->second = profile_pieces(graph, pieces_.begins, prepared.hardware, prepared.software,
                                 timer_.of(prepared.study, graph));
   }

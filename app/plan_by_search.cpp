@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "app/analytic_step.h"
+#include "app/model_profiles.h"
 #include "app/plan_by_rannc.h"
 #include "app/tried_pipelines.h"
 #include "engine/base/readable.h"
 #include "engine/partition/batch_split.h"
 #include "engine/partition/stage_partition.h"
-#include "engine/passes/one_stage_graph.h"
 #include "engine/planner/choose_cuts.h"
 #include "engine/planner/piece_profile.h"
 #include "engine/planner/search_shapes.h"
@@ -24,13 +24,6 @@
 namespace trainyard {
 
 namespace {
-
-TrainingGraph graph_of(const Prepared& prepared) {
-  auto made = one_stage_graph(prepared.model, prepared.study, prepared.software);
-  if (const auto* reason = std::get_if<Infeasible>(&made))
-    fail_at(prepared.study, reason->key.empty() ? "partition" : reason->key, reason->reason);
-  return std::get<TrainingGraph>(std::move(made));
-}
 
 /// Microbatches of one sequence: pieces are the same of any number.
 Study of_one_sequence(const PipelineRequest& request) {
@@ -45,7 +38,7 @@ class ShapePlanner {
       : request_(request),
         resolvers_(resolvers),
         one_(prepare_study(of_one_sequence(request), resolvers)),
-        training_(graph_of(one_)),
+        training_(one_stage_training(one_)),
         pieces_(pieces_of(training_, one_.hardware, one_.software)),
         limit_((1 - request.partition.margin) * static_cast<double>(capacity_of(one_))) {}
 
