@@ -12,6 +12,7 @@
 #include "app/plan_by_smp.h"
 #include "app/resolve_by_cost.h"
 #include "engine/base/quantity.h"
+#include "engine/base/readable.h"
 #include "engine/plan/graph_source.h"
 #include "models/hugging_face.h"
 #include "models/model.h"
@@ -165,6 +166,24 @@ std::int64_t ranks_of_node(const Study& study) {
   return std::min(study.cluster.devices_per_node, study.parallel.num_ranks());
 }
 
+namespace {
+
+/// An exported model of one sample may have other ops than of several: what is repeated for each
+/// sample is then there already.
+void check_same_ops(const Study& study, const Graph& model, const Graph& smaller,
+                    std::int64_t samples) {
+  const auto alike = [](const Op& a, const Op& b) { return a.kind == b.kind; };
+  if (model.tensors.size() == smaller.tensors.size() &&
+      std::equal(model.ops.begin(), model.ops.end(), smaller.ops.begin(), smaller.ops.end(), alike))
+    return;
+  fail_at(study, "training.microbatch",
+          "microbatches differ in size, and with " + plural(samples, "sample") +
+              " on a replica the model has other operations than with more; give each at least "
+              "two, or all as many");
+}
+
+}  // namespace
+
 Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   Prepared out;
   const auto hardware = resolvers.hardware(study.cluster.device);
@@ -183,7 +202,10 @@ Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
     }
   };
   out.model = build(0);
-  for (std::size_t i = 1; i < source.sizes.size(); ++i) out.model.smaller.push_back(build(i));
+  for (std::size_t i = 1; i < source.sizes.size(); ++i) {
+    out.model.smaller.push_back(build(i));
+    check_same_ops(study, out.model, out.model.smaller.back(), source.sizes[i]);
+  }
   check_recompute_modules(study, out.model);
   check_split_modules(study, out.model);
   check_gathered_modules(study, out.model);

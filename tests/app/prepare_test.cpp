@@ -112,4 +112,17 @@ TEST_CASE("this machine is found however it is spelt, with the keys of its own")
   CHECK(here.study.cluster.num_devices == 2);
 }
 
+TEST_CASE(
+    "an exported model whose ops depend on the number of samples has microbatches of one size") {
+  // What is written for each sample is there already where there is one: the expansion is left out.
+  const std::string study = "model: {onnx: " TRAINYARD_SOURCE_DIR
+                            "/tests/golden/onnx/writes-script.onnx, loss: cross_entropy}\n"
+                            "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {data: 2}\n"
+                            "training: {global_batch: 6, microbatch: ";
+  CHECK_THROWS_WITH(prepare_text(study + "[2, 1]}\n"),
+                    Catch::Contains("4:41: training.microbatch: microbatches differ in size, and "
+                                    "with 1 sample on a replica the model has other operations"));
+  CHECK_NOTHROW(prepare_text(study + "1}\n"));
+}
+
 }  // namespace trainyard
