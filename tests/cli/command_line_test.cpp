@@ -69,7 +69,7 @@ TEST_CASE(
   // A key that no study has: the input's fault.
   const Answer typo = validate("  training: {global_batch: 32, microbach: 1}\n");
   CHECK(typo.exit == 2);
-  CHECK_THAT(typo.out, Catch::Contains("cases.yaml:6:32: training.microbach: unknown key"));
+  CHECK_THAT(typo.out, Catch::Contains("cases.yaml:6:32: [0].training.microbach: unknown key"));
   CHECK_THAT(typo.out, !Catch::Contains("worst cases"));
   // More replicas than sequences: the plan's.
   const Answer plan = validate(training + "  partition: {cuts: [2], replicas: [1, 7]}\n");

@@ -78,7 +78,8 @@ TEST_CASE("closed forms of collectives hold in fluid and step") {
   const auto pipelined = [&](double c) { return (n - 2 + c) * (kAlpha + s / (c * kB)); };
   double fastest = pipelined(1);
   for (int c = 2; c <= 1024; ++c) fastest = std::min(fastest, pipelined(c));
-  CHECK(time("broadcast", s, s, cluster) == exactly(fastest));
+  // SimGrid rounds work to 1e-5 bytes, and pieces have fractions.
+  CHECK(time("broadcast", s, s, cluster) == Approx(fastest).epsilon(1e-6).margin(0));
 }
 
 TEST_CASE(

@@ -50,8 +50,10 @@ TEST_CASE("a collective inside a node takes the time of its ring") {
   CHECK(close(collective(OpKind::kAllGather, 80 * kMB, group, cluster), 606e-6));
   CHECK(close(collective(OpKind::kReduceScatter, 80 * kMB, group, cluster), 606e-6));
   CHECK(close(collective(OpKind::kAllToAll, 80 * kMB, group, cluster), 606e-6));
-  // broadcast in c = 8 chunks: (n-2+c) (alpha + S/(cB)) = 10 * (2 + 100) us.
-  CHECK(close(collective(OpKind::kBroadcast, 80 * kMB, group, cluster), 1020e-6));
+  // broadcast in c = 28 pieces, the first c with c (c+1) >= (n-2) S / (alpha B) = 800:
+  // (n-2+c) (alpha + S/(cB)) = 30 * (2 + 800/28) us.
+  CHECK(close(collective(OpKind::kBroadcast, 80 * kMB, group, cluster),
+              30 * (2 + 800.0 / 28) * 1e-6));
   // each to the next: alpha + S/B.
   CHECK(close(collective(OpKind::kRingShift, 80 * kMB, group, cluster), 802e-6));
 }
