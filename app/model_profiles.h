@@ -13,7 +13,8 @@
 
 namespace trainyard {
 
-/// Of the model with one stage. Throws ConfigError, at the key, where that has no plan.
+/// The training graph of the model with one stage. Throws ConfigError, at the key, where that has
+/// no plan.
 TrainingGraph one_stage_training(const Prepared& prepared);
 
 class ModelProfiles {

@@ -50,7 +50,7 @@ TEST_CASE("a BERT whose pipeline RaNNC decides trains as one device does") {
            std::to_string(vocab) + "}";
   };
   check_trains(bert(62), {6, 3, {1, 3}}, ", dropout: 0.1");
-  // Of 62 words stages on as many ranks each have the shorter step.
+  // With 62 words stages on as many ranks each have the shorter step.
   check_trains(bert(500), {15, 6, {3, 5}}, ", dropout: 0.1");
 }
 
