@@ -73,6 +73,8 @@ void RunFolder::prepare(const TrainingPlan& plan, const TrainOptions& options) {
   if (options.resume) {
     const ResumePoint point = find_resume_point(checkpoint_folder(plan), options.resume_from);
     check_resume(point, plan.prepared.study);
+    if (!options.weights.empty())
+      print_warnings({"--weights is not used: a run that goes on has weights of its own"});
     say_what_is_passed_over(point);
     remove_drafts();
     return;

@@ -78,8 +78,8 @@ TrainingPlan plan_training(const TrainOptions& options, const TimeOps& time_ops)
   plan.prepared = prepare(options.study, sets, "", time_ops);
   const Study& study = plan.prepared.study;
   if (study.framework.name != "trainyard") {
-    throw ConfigError(options.study + ": framework: " + study.framework.name +
-                      " can be simulated only; train runs framework trainyard");
+    fail_at(study, "framework.name",
+            study.framework.name + " can be simulated only; train runs framework trainyard");
   }
   const std::string kernels = study.training.kernels == KernelSet::kCpu ? "cpu" : "cuda";
   if (!options.device.empty() && options.device != kernels) {
