@@ -1,6 +1,7 @@
 #include "app/plan_by_rannc.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -56,7 +57,11 @@ class Planner {
     check_degrees();
     check_size();
     const auto found = search_pipeline(problem(1), costs(!by_estimate()));
-    if (const auto* none = std::get_if<Infeasible>(&found)) fail_for(none->reason);
+    if (const auto* none = std::get_if<Infeasible>(&found)) {
+      if (refused_ && !refused_->key_path().empty())
+        fail_at(request_.one_stage, refused_->key_path(), refused_->problem());
+      fail_for(none->reason);
+    }
     PipelinePlan chosen = std::get<PipelinePlan>(found);
     take_papers_where_faster(chosen);
     PlannedPipeline out = planned(chosen.chosen, chosen.stages);
@@ -250,6 +255,7 @@ class Planner {
     try {
       study = request_.study_of(planned(trial, division));
     } catch (const ConfigError& error) {
+      if (!refused_) refused_ = error;
       return Infeasible{error.problem()};
     }
     const Prepared prepared = prepare_study(std::move(study), resolvers_);
@@ -343,7 +349,8 @@ class Planner {
   double limit_;
   std::vector<std::size_t> ends_;
   StagesOfPieces stages_;
-  bool papers_ = false;  // under rule exact
+  bool papers_ = false;                 // under rule exact
+  std::optional<ConfigError> refused_;  // the first pipeline that no study may say
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "app/plan_by_search.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -207,7 +208,8 @@ class ShapePlanner {
         return std::nullopt;
       }
       return step_of_program(prepared, *program);
-    } catch (const ConfigError&) {
+    } catch (const ConfigError& error) {
+      if (!refused_) refused_ = error;
       return std::nullopt;
     } catch (const PlanError&) {
       return std::nullopt;
@@ -227,6 +229,9 @@ class ShapePlanner {
   }
 
   [[noreturn]] void fail() const {
+    if (least_ == 0 && refused_)
+      fail_at(study(), refused_->key_path().empty() ? "partition" : refused_->key_path(),
+              refused_->problem());
     if (least_ == 0)
       fail_at(study(), "partition", "search-pipeline found no pipeline that can run");
     throw plan_error(
@@ -282,8 +287,9 @@ class ShapePlanner {
   TrainingGraph training_;
   ModelPieces pieces_;
   double limit_;
-  Bytes least_ = 0;                 // of what did not fit
-  std::vector<std::string> names_;  // [start]
+  Bytes least_ = 0;                     // of what did not fit
+  std::optional<ConfigError> refused_;  // the first pipeline that no study may say
+  std::vector<std::string> names_;      // [start]
 };
 
 }  // namespace

@@ -142,6 +142,15 @@ TEST_CASE("what the study gives is kept") {
         "stages");
 }
 
+TEST_CASE("what no pipeline that is decided may be said with is the study's own mistake") {
+  for (const std::string method : {"rannc", "search-pipeline"}) {
+    CAPTURE(method);
+    CHECK_THAT(fault(kBert, {"partition=" + method, "schedule=scp", "recompute=none"}),
+               Catch::Contains("recompute: scp says when to recompute, but recompute is none; "
+                               "write recompute: full"));
+  }
+}
+
 TEST_CASE("rule exact has no longer step than rule paper") {
   const std::string llama =
       "model: {family: llama, layers: 8, hidden: 1024, heads: 8, ffn: 2816, vocab: 32000, seq_len: "
