@@ -48,8 +48,7 @@ class RandomPlan {
     return text + "}";
   }
 
-  // A buffer for transfers, and the host's memory that some need, on another fourth of them.
-  /// About half a message, to many of them.
+  // A buffer for transfers, of half a message to many, and the host's memory, on another fourth.
   std::string buffer_text() {
     const std::int64_t message = microbatch_ * sequence_ * heads_ * head_dim_ * 2;
     const std::int64_t bytes = message * (1 + transfers_.below(9)) / (1 + transfers_.below(3));
@@ -306,14 +305,12 @@ class RandomPlan {
     if (divides_) {
       text += ", zero: " + divided_text();
     } else if (random_.chance(40)) {
-      const std::string zero = random_.word({"0", "1", "{stage: 1, by: shard}"});
-      const bool owned = extra_chance(50) || (all_replicas_ > 0 && places_.below(2) == 0);
-      const bool divided = all_replicas_ > 0 && !owned && places_.below(2) == 0;
-      text += ", zero: " +
-              (owned ? "{stage: 1, by: parameter}"
-               : divided
-                   ? places_.word({"2", "3", "{stage: 3, reduce: last}", "{stage: 3, prefetch: 2}"})
-                   : zero);
+      std::string zero = random_.word({"0", "1", "{stage: 1, by: shard}"});
+      if (extra_chance(50) || (all_replicas_ > 0 && places_.below(2) == 0))
+        zero = "{stage: 1, by: parameter}";
+      else if (all_replicas_ > 0 && places_.below(2) == 0)
+        zero = places_.word({"2", "3", "{stage: 3, reduce: last}", "{stage: 3, prefetch: 2}"});
+      text += ", zero: " + zero;
     }
     if (random_.chance(40)) {
       const std::string letters =
