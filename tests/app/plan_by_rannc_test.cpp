@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "app/analytic_step.h"
 #include "engine/program/program_text.h"
 #include "study/study_origin.h"
 #include "study/study_writer.h"
+#include "tests/support/decided_pipeline.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/studies.h"
 
@@ -33,26 +33,9 @@ const std::string kResnet =
     "training: {global_batch: 128, precision: fp32}\n"
     "partition: {method: rannc, margin: 0.93}\nframework: pytorch\n";
 
-Seconds step(const Prepared& prepared) {
-  return step_of(prepared, prepared.study, compiled_program(prepared), false).period;
-}
-
-double share_of_device(const Prepared& prepared) {
-  Bytes most = 0;
-  for (const MemoryPeak& peak : peaks_of(prepared, prepared.study, compiled_program(prepared)))
-    most = std::max(most, peak.total);
-  return static_cast<double>(most) / static_cast<double>(capacity_of(prepared));
-}
-
 std::vector<int> replicas_of(const Study& study) {
   if (!study.partition.replicas.empty()) return study.partition.replicas;
   return std::vector<int>(static_cast<std::size_t>(study.parallel.pipeline), study.parallel.data);
-}
-
-int devices_of(const Study& study) {
-  int sum = 0;
-  for (const int count : replicas_of(study)) sum += count;
-  return sum;
 }
 
 /// What is wrong with the study, or its plan; "": nothing.
@@ -77,7 +60,7 @@ TEST_CASE("what is decided is in the resolved study, from which the same Program
       const Study& study = prepared.study;
       CHECK(study.partition.method == "cuts");
       CHECK(study.schedule.method == "gpipe");
-      CHECK(devices_of(study) == 8);
+      CHECK(num_devices_of(study) == 8);
       CHECK(std::ssize(study.partition.cuts) + 1 == study.parallel.pipeline);
       CHECK(study.planned.size() > static_cast<std::size_t>(study.parallel.pipeline));
       for (const char* key : {"partition", "parallel.pipeline", "training.microbatch", "schedule",
@@ -111,7 +94,7 @@ TEST_CASE("of the numbers of microbatches that with the shortest step is taken")
       CAPTURE(rule, line);
       const std::string time = line.substr(line.rfind(": ") + 2);
       if (!line.starts_with("  tried ") || !time.ends_with(" ms")) continue;
-      CHECK(step(best) * 1e3 <= std::stod(time) * (1 + 1e-5));
+      CHECK(analytic_step(best) * 1e3 <= std::stod(time) * (1 + 1e-5));
       ++steps;
     }
     CHECK(steps > 2);
@@ -159,8 +142,8 @@ TEST_CASE("rule exact has no longer step than rule paper") {
        {kBert, kResnet, llama + "training: {global_batch: 32}\npartition: {method: rannc}\n",
         llama + "training: {global_batch: 64}\npartition: {method: rannc, margin: 0.8}\n"}) {
     CAPTURE(yaml);
-    const Seconds exact = step(prepare_text(yaml, {}));
-    const Seconds paper = step(prepare_text(yaml, {"partition.rule=paper"}));
+    const Seconds exact = analytic_step(prepare_text(yaml, {}));
+    const Seconds paper = analytic_step(prepare_text(yaml, {"partition.rule=paper"}));
     CHECK(exact <= paper * (1 + 1e-12));
   }
 }
@@ -186,7 +169,7 @@ TEST_CASE("the code gives stages powers of two of devices, and the others any nu
     CHECK(std::has_single_bit(static_cast<unsigned>(count)));
   // A stage level with the least value is no worse than algorithm 1, for the same microbatches.
   const auto value = [](const std::string& rule) {
-    return step(prepare_text(
+    return analytic_step(prepare_text(
         kResnet, {"partition.rule=" + rule, "training.microbatch=32", "parallel.pipeline=3"}));
   };
   CHECK(value("exact") <= value("paper") * 1.02);  // by estimate no worse; steps have more in them

@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <numeric>
 #include <string>
 #include <vector>
 
-#include "app/analytic_step.h"
 #include "engine/program/program_text.h"
 #include "study/study_writer.h"
+#include "tests/support/decided_pipeline.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {
@@ -44,36 +43,19 @@ Prepared prepared_by(const Case& one, const std::string& partition, const Sets& 
   return prepare_text(one.yaml, sets);
 }
 
-Seconds step(const Prepared& prepared) {
-  return step_of(prepared, prepared.study, compiled_program(prepared), false).period;
-}
-
-double share_of_device(const Prepared& prepared) {
-  Bytes most = 0;
-  for (const MemoryPeak& peak : peaks_of(prepared, prepared.study, compiled_program(prepared)))
-    most = std::max(most, peak.total);
-  return static_cast<double>(most) / static_cast<double>(capacity_of(prepared));
-}
-
-int devices_of(const Study& study) {
-  const auto& replicas = study.partition.replicas;
-  if (replicas.empty()) return study.parallel.pipeline * study.parallel.data;
-  return std::accumulate(replicas.begin(), replicas.end(), 0);
-}
-
 }  // namespace
 
 TEST_CASE("a searched pipeline is no slower than RaNNC's, and fits as they do") {
   for (const Case& one : kCases) {
     const Prepared found = prepared_by(one, kSearch);
     CAPTURE(one.yaml, found.study.planned);
-    CHECK(devices_of(found.study) == 8);
+    CHECK(num_devices_of(found.study) == 8);
     CHECK(share_of_device(found) <= 1 - std::stod(one.margin));
     for (const std::string rule : {"paper", "code", "exact"}) {
       CAPTURE(rule);
       const Prepared rannc =
           prepared_by(one, "partition={method: rannc, margin: MARGIN, rule: " + rule + "}");
-      CHECK(step(found) <= step(rannc) * (1 + 1e-9));
+      CHECK(analytic_step(found) <= analytic_step(rannc) * (1 + 1e-9));
     }
     // GPipe-Hybrid: as many layers each, equal shares of the devices, all recomputed.
     for (const std::string stages : {"2", "4"}) {
@@ -82,7 +64,7 @@ TEST_CASE("a searched pipeline is no slower than RaNNC's, and fits as they do") 
       const Prepared even = prepared_by(one, "partition=uniform-floor", hybrid);
       if (share_of_device(even) > 1 - std::stod(one.margin)) continue;
       CAPTURE(stages);
-      CHECK(step(found) <= step(even) * (1 + 1e-9));
+      CHECK(analytic_step(found) <= analytic_step(even) * (1 + 1e-9));
     }
   }
 }
@@ -98,7 +80,7 @@ TEST_CASE("the resolved study of a searched pipeline has the same Program") {
 TEST_CASE("what the study gives binds the search") {
   const Prepared two = prepared_by(kCases[0], kSearch, {"parallel.pipeline=2"});
   CHECK(two.study.parallel.pipeline == 2);
-  CHECK(devices_of(two.study) == 8);
+  CHECK(num_devices_of(two.study) == 8);
   const Prepared each = prepared_by(kCases[0], kSearch, {"parallel.data=2"});
   CHECK(each.study.parallel.data == 2);
   CHECK(each.study.partition.replicas.empty());
