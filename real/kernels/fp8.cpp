@@ -130,7 +130,7 @@ std::optional<at::Tensor> product_on_gpu(const Factor& a, const Factor& b, at::S
   // The kernel for rows and columns writes bf16 alone.
   const at::ScalarType written = by_rows ? at::kBFloat16 : type;
   const auto scale = [&](const at::Tensor& s) {
-    return whole ? known(s).to(at::kFloat).view({}) : s.contiguous();
+    return whole ? known(s).to(at::kFloat).squeeze() : s.contiguous();
   };
   // Sums in fewer bits, as frameworks take them forward and not backward.
   return at::_scaled_mm(a.values.contiguous(), b.values.t().contiguous().t(), scale(a.scale),
