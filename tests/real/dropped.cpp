@@ -4,6 +4,7 @@
 #include "real/kernels/kernels.h"
 #include "real/parameters/initial_values.h"
 #include "tests/real/loopback_run.h"
+#include "tests/real/test_device.h"
 
 namespace trainyard {
 
@@ -46,7 +47,8 @@ std::vector<DropoutSeen> dropouts_of(const std::string& yaml, const std::vector<
     executor.hooks().result = [&](const ProgramOp& op, Microbatch mb, const at::Tensor& result) {
       if (op.kind != OpKind::kDropout) return;
       const Program& program = executor.plan().program();
-      const at::Tensor kept = result.ne(0).contiguous().view({-1});
+      finish_test_device();
+      const at::Tensor kept = result.ne(0).cpu().contiguous().view({-1});
       const bool* data = kept.const_data_ptr<bool>();
       const OpAttrs& attrs = program.attrs[op.attrs];
       out.push_back({program.modules[op.module], attrs.heads > 0, attrs.draw,

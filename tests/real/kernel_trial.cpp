@@ -99,6 +99,7 @@ class Trial {
       if (is_condition(i)) value = value.ge(0).to(at::kByte);
       if (is_index(i)) value = at::floor(value * extents(op.inputs[0]).end()[-2]).to(at::kLong);
     }
+    if (op.kind == OpKind::kScatter && !attrs_.adds && tests_on_gpu()) write_alike();
     run_by_torch(graph, op, 1, values_);
   }
 
@@ -109,6 +110,12 @@ class Trial {
   }
 
  private:
+  /// Rows that go to one place are equal: a GPU has no order in which the last of them stays.
+  void write_alike() {
+    at::Tensor& rows = values_[op_.inputs[2]];
+    const at::Tensor index = values_[op_.inputs[1]].unsqueeze(-1).expand(rows.sizes());
+    rows = at::gather(numbers(extents(op_.inputs[0])), -2, index).contiguous();
+  }
   bool is_condition(std::size_t i) const {
     return graph_.tensors[op_.inputs[i]].dtype == DType::kUint8;
   }
