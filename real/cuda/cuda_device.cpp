@@ -14,7 +14,6 @@
 #include "engine/base/error.h"
 #include "engine/base/indexed.h"
 #include "real/cuda/cuda.h"
-#include "real/cuda/dropout_cuda.h"
 
 namespace trainyard {
 
@@ -144,16 +143,6 @@ class CudaDevice final : public Device {
   bool timed_ = false;
 };
 
-DType to_dtype(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble: return DType::kFp64;
-    case at::kFloat: return DType::kFp32;
-    case at::kHalf: return DType::kFp16;
-    case at::kBFloat16: return DType::kBf16;
-    default: bug("dropout is of floating types");
-  }
-}
-
 }  // namespace
 
 int num_cuda_devices() { return c10::cuda::device_count(); }
@@ -208,11 +197,6 @@ std::unique_ptr<Device> make_cuda_device(int index) {
                        (num_cuda_devices() == 0 ? " (" + why_no_cuda() + ")" : ""));
   }
   return std::make_unique<CudaDevice>(index);
-}
-
-void drop_on_cuda(const at::Tensor& x, at::Tensor& y, const DropoutMask& mask) {
-  C10_CUDA_CHECK(launch_dropout(to_dtype(x.scalar_type()), x.const_data_ptr(), y.mutable_data_ptr(),
-                                mask, c10::cuda::getCurrentCUDAStream(x.device().index())));
 }
 
 }  // namespace trainyard

@@ -17,10 +17,27 @@ std::int64_t peak_cuda_bytes(at::Device) { bug("no memory of a GPU in a build wi
 std::string cuda_device_name(int) { bug("a build without CUDA has no GPU to name"); }
 std::int64_t cuda_device_memory(int) { bug("a build without CUDA has no GPU to measure"); }
 void wait_for_current_stream() { bug("no stream of a GPU in a build without CUDA"); }
-int cuda_capability(at::Device) { bug("no tensor lies on a GPU in a build without CUDA"); }
-void drop_on_cuda(const at::Tensor&, at::Tensor&, const DropoutMask&) {
-  bug("no tensor lies on a GPU in a build without CUDA");
+int cuda_capability(at::Device) { bug("no device is a GPU in a build without CUDA"); }
+
+namespace {
+[[noreturn]] void no_tensor() { bug("no tensor lies on a GPU in a build without CUDA"); }
+}  // namespace
+
+void drop_on_cuda(const at::Tensor&, at::Tensor&, const DropoutMask&) { no_tensor(); }
+void gated_on_cuda(Gate, const at::Tensor&, at::Tensor&) { no_tensor(); }
+void gated_dx_on_cuda(Gate, const at::Tensor&, const at::Tensor&, at::Tensor&) { no_tensor(); }
+void rope_on_cuda(const at::Tensor&, const at::Tensor&, const at::Tensor&, std::int64_t,
+                  std::int64_t, at::Tensor&) {
+  no_tensor();
 }
+void log_softmax_on_cuda(const at::Tensor&, std::int64_t, at::Tensor&) { no_tensor(); }
+void cross_entropy_dx_on_cuda(const at::Tensor&, const at::Tensor&, std::int64_t, double,
+                              at::Tensor&) {
+  no_tensor();
+}
+void amax_on_cuda(const at::Tensor&, at::Tensor&) { no_tensor(); }
+void quantize_on_cuda(const at::Tensor&, const at::Tensor&, at::Tensor&) { no_tensor(); }
+at::Tensor transposed_on_cuda(const at::Tensor&) { no_tensor(); }
 
 std::unique_ptr<Device> make_cuda_device(int) { throw BackendError(why_no_cuda()); }
 

@@ -1,4 +1,5 @@
 // Ops that compute each element by itself. swiglu and geglu read [gate up], 2F wide.
+#include "real/cuda/cuda.h"
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -20,6 +21,27 @@ void set_halves(KernelCall& call, const at::Tensor& gate, const at::Tensor& up) 
   const GateUp out = halves(call.out(0));
   out.gate.copy_(gate);
   out.up.copy_(up);
+}
+
+Gate gelu_gate(const OpAttrs& attrs) { return attrs.tanh_gelu ? Gate::kTanhGelu : Gate::kGelu; }
+
+/// By one kernel, on a GPU; else false.
+bool gated_at_once(KernelCall& call, Gate gate) {
+  const at::Tensor& x = call.read(0);
+  if (!x.is_cuda()) return false;
+  at::Tensor y = call.out(0);
+  if (!contiguous_on_gpu({x, y})) return false;
+  gated_on_cuda(gate, x, y);
+  return true;
+}
+
+bool gated_dx_at_once(KernelCall& call, Gate gate) {
+  const at::Tensor &dy = call.read(0), &x = call.read(1);
+  if (!x.is_cuda()) return false;
+  at::Tensor dx = call.out(0);
+  if (!contiguous_on_gpu({dy, x, dx})) return false;
+  gated_dx_on_cuda(gate, dy, x, dx);
+  return true;
 }
 
 }  // namespace
@@ -64,22 +86,26 @@ void tanh_dx(KernelCall& call) {  // reads dy, y
 }
 
 void swiglu(KernelCall& call) {
+  if (gated_at_once(call, Gate::kSilu)) return;
   const GateUp in = halves(call.read(0));
   call.set(0, at::silu(in.gate).mul_(in.up));
 }
 
 void swiglu_dx(KernelCall& call) {  // reads dy, [gate up]
+  if (gated_dx_at_once(call, Gate::kSilu)) return;
   const GateUp in = halves(call.read(1));
   const at::Tensor& dy = call.read(0);
   set_halves(call, at::silu_backward(at::mul(dy, in.up), in.gate), at::silu(in.gate).mul_(dy));
 }
 
 void geglu(KernelCall& call) {
+  if (gated_at_once(call, gelu_gate(*call.attrs))) return;
   const GateUp in = halves(call.read(0));
   call.set(0, at::gelu(in.gate, approximation(*call.attrs)).mul_(in.up));
 }
 
 void geglu_dx(KernelCall& call) {
+  if (gated_dx_at_once(call, gelu_gate(*call.attrs))) return;
   const GateUp in = halves(call.read(1));
   const at::Tensor& dy = call.read(0);
   const char* how = approximation(*call.attrs);

@@ -111,6 +111,12 @@ struct Factor {
   at::Tensor scale;   // of all, or [M, 1], or [1, N]
 };
 
+/// The same matrix, with each row in one piece.
+at::Tensor in_rows(const at::Tensor& x) {
+  const at::Tensor turned = x.t();
+  return x.is_contiguous() || !turned.is_contiguous() ? x.contiguous() : transposed_on_cuda(turned);
+}
+
 /// a [M, K] x b [K, N], given as copies with their scales as views of the same shape; nullopt: this
 /// device has no kernel for these types, extents (whole vectors of 16) or scales (of blocks).
 std::optional<at::Tensor> product_on_gpu(const Factor& a, const Factor& b, at::ScalarType type,
@@ -133,7 +139,7 @@ std::optional<at::Tensor> product_on_gpu(const Factor& a, const Factor& b, at::S
     return whole ? known(s).to(at::kFloat).squeeze() : s.contiguous();
   };
   // Sums in fewer bits, as frameworks take them forward and not backward.
-  return at::_scaled_mm(a.values.contiguous(), b.values.t().contiguous().t(), scale(a.scale),
+  return at::_scaled_mm(in_rows(a.values), in_rows(b.values.t()).t(), scale(a.scale),
                         scale(b.scale), /*bias=*/{}, /*scale_result=*/{}, written,
                         /*use_fast_accum=*/forward);
 }
@@ -147,6 +153,38 @@ Factor left_factor(const KernelCall& call) {
 }
 Factor right_factor(const KernelCall& call) {
   return factor(call.read(1), call.read(call.reads.size() - 1));
+}
+
+/// The largest |x| that the microbatches of a step have had.
+void note_amax(const at::Tensor& x, at::Tensor& most) {
+  at::Tensor mine;
+  if (contiguous_on_gpu({x})) {
+    mine = at::empty({1}, most.options().dtype(at::kFloat));
+    amax_on_cuda(x, mine);
+  } else {
+    mine = x.to(at::kFloat).abs().amax();
+  }
+  most.copy_(at::maximum(most, mine));
+}
+
+at::Tensor cast_whole(const at::Tensor& x, const at::Tensor& multiplier, at::ScalarType type) {
+  if (!contiguous_on_gpu({x}) || multiplier.scalar_type() != at::kFloat)
+    return cast_to(x.to(at::kFloat).mul(multiplier), type);
+  at::Tensor copy = at::empty(x.sizes(), x.options().dtype(type));
+  quantize_on_cuda(x, multiplier, copy);
+  return copy;
+}
+
+/// The copies, and the scales that they are to be multiplied by.
+void give_copies(KernelCall& call, const at::Tensor& copy, const at::Tensor& multiplier) {
+  for (std::size_t i = 0; i < call.writes.size(); ++i) {
+    // Which lie in another layout on a GPU lie here as others.
+    if (is_8_bit(call.write_types[i])) {
+      call.out(i).copy_(copy.view(call.out(i).sizes()));
+    } else {
+      call.set(i, multiplier.reciprocal().to(call.write_types[i]));
+    }
+  }
 }
 
 }  // namespace
@@ -184,41 +222,36 @@ void fp8_linear_dw(KernelCall& call) {
 }
 
 void amax(KernelCall& call) {
-  call.set(0, call.read(0).abs().amax().to(call.write_types[0]).view({1}));
+  const at::Tensor& x = call.read(0);
+  if (contiguous_on_gpu({x}) && call.write_types[0] == at::kFloat) {
+    at::Tensor most = call.out(0);
+    return amax_on_cuda(x, most);
+  }
+  call.set(0, x.abs().amax().to(call.write_types[0]).view({1}));
 }
 
 void quantize(KernelCall& call) {
   const at::ScalarType type = call.write_types[0];
-  const at::Tensor x = rows_of(call.read(0)).to(at::kFloat);
+  const at::Tensor& source = call.read(0);
   const bool delayed = !call.accumulates.empty();
-  const bool whole = call.reads.size() > 1;
-  at::Tensor multiplier;
-  at::Tensor scaled;
+  const bool whole = call.reads.size() > 1;  // one scale: the one of a copy before, or of amax
+  if (whole) {
+    if (delayed) note_amax(source, call.accumulates[0]);
+    const at::Tensor multiplier =
+        delayed
+            ? known(call.read(1)).reciprocal()
+            : (largest(type) / call.read(1).to(at::kDouble).clamp_min(kLeastAmax)).to(at::kFloat);
+    return give_copies(call, cast_whole(source, multiplier, type), multiplier);
+  }
+  const at::Tensor x = rows_of(source).to(at::kFloat);
+  const std::int64_t row_block = block_of(call.attrs->window.height, x.size(0)),
+                     column_block = block_of(call.attrs->window.width, x.size(1));
   bool e8m0 = false;
   for (const at::ScalarType written : call.write_types) e8m0 |= written == at::kFloat8_e8m0fnu;
-  if (delayed) {
-    call.accumulates[0].copy_(at::maximum(call.accumulates[0], x.abs().amax()));
-    multiplier = known(call.read(1)).reciprocal();
-    scaled = x.mul(multiplier);
-  } else if (whole) {
-    const at::Tensor amax = call.read(1).to(at::kDouble).clamp_min(kLeastAmax);
-    multiplier = (largest(type) / amax).to(at::kFloat);
-    scaled = x.mul(multiplier);
-  } else {
-    const std::int64_t row_block = block_of(call.attrs->window.height, x.size(0)),
-                       column_block = block_of(call.attrs->window.width, x.size(1));
-    multiplier = multipliers(amax_of_blocks(x, row_block, column_block), type, e8m0);
-    scaled = x.mul(spread(multiplier, x.size(0), x.size(1), row_block, column_block));
-  }
-  const at::Tensor copy = cast_to(scaled, type);
-  for (std::size_t i = 0; i < call.writes.size(); ++i) {
-    // Which lie in another layout on a GPU lie here as others.
-    if (is_8_bit(call.write_types[i])) {
-      call.out(i).copy_(copy.view(call.out(i).sizes()));
-    } else {
-      call.set(i, multiplier.reciprocal().to(call.write_types[i]));
-    }
-  }
+  const at::Tensor multiplier = multipliers(amax_of_blocks(x, row_block, column_block), type, e8m0);
+  const at::Tensor scaled =
+      x.mul(spread(multiplier, x.size(0), x.size(1), row_block, column_block));
+  give_copies(call, cast_to(scaled, type), multiplier);
 }
 
 void update_scales(KernelCall& call) {

@@ -3,6 +3,7 @@
 // Columns from attrs.vocab on are padding: probability 0, no gradient.
 #include <limits>
 
+#include "real/cuda/cuda.h"
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -27,14 +28,15 @@ at::Tensor masked_logits(const KernelCall& call, at::ScalarType type) {
   return x;
 }
 
-/// A GPU's kernel makes fp32 of fp16 as it normalises; of bf16 LibTorch has none that does.
-bool widens(const at::Tensor& logits, at::ScalarType type) {
-  return logits.is_cuda() && type == at::kFloat && logits.scalar_type() == at::kHalf;
-}
-
-/// Logarithms of the softmax of each row of `logits`, in `type`.
-at::Tensor normalized(const at::Tensor& logits, at::ScalarType type) {
-  return at::_log_softmax(logits, -1, /*half_to_float=*/widens(logits, type));
+/// Logarithms of the softmax of each row of call's logits, in `type`.
+at::Tensor log_probabilities_of(const KernelCall& call, at::ScalarType type) {
+  const at::Tensor& logits = call.read(0);
+  const at::ScalarType wide = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  if (!contiguous_on_gpu({logits}) || type != wide)
+    return at::_log_softmax(masked_logits(call, type), -1, /*half_to_float=*/false);
+  at::Tensor y = at::empty(logits.sizes(), logits.options().dtype(type));
+  log_softmax_on_cuda(logits, num_classes(call, logits, call.read_places[0]), y);
+  return y;
 }
 
 struct LocalLabels {
@@ -80,17 +82,14 @@ void cross_entropy(KernelCall& call) {  // reads logits, labels [, max, sums]
   const auto type = call.write_types[0];
   const at::Tensor& labels = call.read(1);
   const bool split = call.reads.size() > 2;
-  const at::Tensor& logits = call.read(0);
-  at::Tensor log_probabilities =
-      masked_logits(call, !split && widens(logits, type) ? logits.scalar_type() : type);
-  at::Tensor loss;
+  at::Tensor log_probabilities, loss;
   if (split) {
     const at::Tensor& sums = call.read(3);
     const at::Tensor log_sum = sums.select(0, 0).log();
-    log_probabilities = log_probabilities - (call.read(2) + log_sum).unsqueeze(-1);
+    log_probabilities = masked_logits(call, type) - (call.read(2) + log_sum).unsqueeze(-1);
     loss = (log_sum - sums.select(0, 1)).masked_fill_(labels < 0, 0).sum();
   } else {
-    log_probabilities = normalized(log_probabilities, type);
+    log_probabilities = log_probabilities_of(call, type);
     const LocalLabels local = local_labels(labels, log_probabilities, call.read_places[0]);
     loss = at_labels(rows_of(log_probabilities), local).sum().neg_();
   }
@@ -107,6 +106,13 @@ void cross_entropy(KernelCall& call) {  // reads logits, labels [, max, sums]
 void cross_entropy_dx(KernelCall& call) {  // reads labels, log-probabilities
   const at::Tensor& log_probabilities = call.read(1);
   const double scale = call.state->loss_scale / call.loss_divisor;
+  at::Tensor dx = call.out(0);
+  const at::ScalarType wide = dx.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  if (contiguous_on_gpu({log_probabilities, dx}) && log_probabilities.scalar_type() == wide) {
+    return cross_entropy_dx_on_cuda(log_probabilities, call.read(0).contiguous(),
+                                    call.read_places[1].start[log_probabilities.dim() - 1], scale,
+                                    dx);
+  }
   const at::Tensor flat = rows_of(log_probabilities);
   const LocalLabels labels = local_labels(call.read(0), log_probabilities, call.read_places[1]);
   at::Tensor grad = flat.exp();
@@ -114,13 +120,8 @@ void cross_entropy_dx(KernelCall& call) {  // reads labels, log-probabilities
   grad.scatter_add_(1, labels.column.unsqueeze(1), one);
   const at::Tensor predicted =
       (call.read(0).reshape({-1}) >= 0).to(grad.scalar_type()).mul_(scale).unsqueeze(1);
-  if (grad.is_cuda() && grad.scalar_type() != call.write_types[0]) {  // rounded as it is scaled
-    at::Tensor out = call.out(0).view(grad.sizes());
-    at::mul_out(out, grad, predicted);
-    return;
-  }
   grad.mul_(predicted);
-  call.set(0, grad.to(call.write_types[0]).view(log_probabilities.sizes()));
+  dx.copy_(grad.view(dx.sizes()));
 }
 
 }  // namespace trainyard

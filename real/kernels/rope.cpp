@@ -3,6 +3,7 @@
 #include <numbers>
 #include <vector>
 
+#include "real/cuda/cuda.h"
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -67,9 +68,12 @@ void rotate(KernelCall& call, double sign) {
   at::Tensor positions = positions_of(call, x.size(1), options);
   if (attrs.documents) positions = positions_in_documents(call, positions, x.size(0));
   const at::Tensor angle = at::mul(positions.unsqueeze(-1), frequency);
-  const at::Tensor cos = angle.cos().to(type).unsqueeze(-2);  // [S, 1, R/2], with documents [B, ..]
-  const at::Tensor sin = angle.sin().mul_(sign).to(type).unsqueeze(-2);
+  at::Tensor cos = angle.cos().to(type);  // [S, R/2], with documents [B, ..]
+  at::Tensor sin = angle.sin().mul_(sign).to(type);
   at::Tensor y = call.out(0);
+  if (x.is_cuda() && x.is_contiguous()) return rope_on_cuda(x, cos, sin, turned, attrs.head_dim, y);
+  cos = cos.unsqueeze(-2);
+  sin = sin.unsqueeze(-2);
   const std::int64_t width = turned * attrs.head_dim;
   const auto heads = [&](const at::Tensor& t) {
     return t.narrow(-1, 0, width).view({t.size(0), t.size(1), turned, attrs.head_dim});
