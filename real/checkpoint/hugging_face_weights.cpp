@@ -1,5 +1,6 @@
 #include "real/checkpoint/hugging_face_weights.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -16,6 +17,8 @@
 #include "real/checkpoint/convert.h"
 #include "real/checkpoint/host_file.h"
 #include "real/checkpoint/hugging_face_names.h"
+#include "real/checkpoint/hugging_face_tables.h"
+#include "real/checkpoint/name_pattern.h"
 #include "real/checkpoint/piece_runs.h"
 #include "real/checkpoint/safetensors.h"
 
@@ -73,12 +76,42 @@ struct FoundTensor {
 };
 using FoundTensors = std::map<std::string, FoundTensor>;  // by their name
 
-/// The tensor that holds `weight`, checked; nullptr: there is none.
+/// What is saved with modules and is no weight: angles, masks, numbers of places and of batches.
+bool is_buffer(const std::string& name, const SafetensorsTensor& tensor) {
+  // T5's first files have a table that its classes do not read.
+  constexpr std::string_view kEndings[] = {".inv_freq",
+                                           ".position_ids",
+                                           ".masked_bias",
+                                           ".num_batches_tracked",
+                                           ".relative_position_index",
+                                           "EncDecAttention.relative_attention_bias.weight"};
+  const bool mask = name.ends_with(".bias") && tensor.shape.size() == 4;
+  return mask || std::any_of(std::begin(kEndings), std::end(kEndings),
+                             [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+/// Whether the class has a weight of this name, whatever the model has; heads that start anew for
+/// other tasks apart.
+bool is_of_class(HuggingFaceType type, const std::string& name) {
+  const std::string full = std::string(base_prefix(type)) + name;
+  for (const std::span<const NameRow> table : name_tables(type)) {
+    for (const NameRow& row : table) {
+      if (row.ours == "pooler" || row.ours == "next_sentence_head") continue;
+      for (const std::string& one : {name, full}) {
+        if (one == row.theirs || one.substr(0, one.rfind('.')) == row.theirs) return true;
+      }
+    }
+  }
+  return false;
+}
+
+/// The tensor that holds `weight`, checked, which is then `used`; nullptr: there is none.
 const SafetensorsTensor* find_tensor(const FoundTensors& theirs, const HuggingFaceWeight& weight,
-                                     std::string_view prefix) {
+                                     std::string_view prefix, std::set<std::string>& used) {
   for (const std::string& name : spellings(weight.theirs, prefix)) {
     const auto found = theirs.find(name);
     if (found == theirs.end()) continue;
+    used.insert(name);
     const auto& [tensor, file] = found->second;
     if (tensor->shape != weight.their_shape) {
       refuse(file, name + ": of shape " + shape_text(tensor->shape) + ", where " + weight.ours +
@@ -159,6 +192,9 @@ void read_columns(const Source& source, const Piece& wanted, std::span<std::byte
 struct HuggingFaceWeights::Parts {
   std::string path;
   std::vector<std::unique_ptr<SafetensorsFile>> files;
+  FoundTensors theirs;
+  HuggingFaceType type{};
+  std::set<std::string> used;              // of theirs
   std::map<std::string, Sources> sources;  // by our name
 };
 
@@ -170,7 +206,7 @@ HuggingFaceWeights::~HuggingFaceWeights() = default;
 HuggingFaceWeights HuggingFaceWeights::open(const std::string& path, const ModelConfig& config) {
   auto parts = std::make_unique<Parts>();
   parts->path = path;
-  FoundTensors theirs;
+  FoundTensors& theirs = parts->theirs;
   for (const std::string& file : files_of(path)) {
     parts->files.push_back(std::make_unique<SafetensorsFile>(file));
     for (const auto& [name, tensor] : parts->files.back()->tensors()) {
@@ -182,11 +218,13 @@ HuggingFaceWeights HuggingFaceWeights::open(const std::string& path, const Model
   for (const HuggingFaceType type : hugging_face_types(config)) {
     const HuggingFaceWeight* missing = nullptr;
     const std::vector<HuggingFaceWeight> weights = hugging_face_weights(type, graph);
+    parts->type = type;
+    parts->used.clear();
     parts->sources.clear();
     for (const HuggingFaceWeight& weight : weights) {
       Sources& known = parts->sources[weight.ours];
+      const SafetensorsTensor* tensor = find_tensor(theirs, weight, base_prefix(type), parts->used);
       if (std::ssize(known) == weight.part.of) continue;  // the copy of what they keep twice
-      const SafetensorsTensor* tensor = find_tensor(theirs, weight, base_prefix(type));
       if (tensor != nullptr) known.push_back({weight, tensor});
       if (tensor == nullptr && weight.part.of > 1 && missing == nullptr) missing = &weight;
     }
@@ -198,6 +236,26 @@ HuggingFaceWeights HuggingFaceWeights::open(const std::string& path, const Model
       problem = "has no " + missing->theirs + ", which " + missing->ours + " is read from";
   }
   refuse(path, problem);
+}
+
+const std::set<std::string>& HuggingFaceWeights::names() const { return parts_->used; }
+
+HuggingFaceWeights::LeftOver HuggingFaceWeights::left_over() const {
+  LeftOver out;
+  const auto is_copy = [&](const SafetensorsTensor& tensor) {
+    return std::any_of(parts_->used.begin(), parts_->used.end(), [&](const std::string& name) {
+      const SafetensorsTensor& read = *parts_->theirs.at(name).tensor;
+      return read.shape == tensor.shape && read.dtype == tensor.dtype &&
+             std::equal(read.data.begin(), read.data.end(), tensor.data.begin(), tensor.data.end());
+    });
+  };
+  for (const auto& [name, found] : parts_->theirs) {
+    if (parts_->used.contains(name) || is_buffer(name, *found.tensor) || is_copy(*found.tensor))
+      continue;
+    const bool in_layer = pattern_of(name) != name;
+    (in_layer || is_of_class(parts_->type, name) ? out.of_model : out.of_heads).push_back(name);
+  }
+  return out;
 }
 
 void HuggingFaceWeights::read(const Piece& wanted, std::span<std::byte> out) const {

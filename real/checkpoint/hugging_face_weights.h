@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engine/plan/model_config.h"
 #include "real/checkpoint/piece.h"
@@ -20,6 +22,16 @@ class HuggingFaceWeights {
   HuggingFaceWeights(HuggingFaceWeights&&) noexcept;
   HuggingFaceWeights& operator=(HuggingFaceWeights&&) noexcept;
   ~HuggingFaceWeights();
+
+  /// Tensors of the files that no weight of the model is read from, but for tables that modules
+  /// compute with and never train, and copies of what is read.
+  struct LeftOver {
+    std::vector<std::string> of_model;  // in its layers, or what its class has in this place
+    std::vector<std::string> of_heads;  // for other tasks
+  };
+  LeftOver left_over() const;
+  /// Those that are read.
+  const std::set<std::string>& names() const;
 
   /// As Checkpoint::read().
   void read(const Piece& wanted, std::span<std::byte> out) const;

@@ -1,5 +1,7 @@
 #include "real/checkpoint/name_pattern.h"
 
+#include <algorithm>
+
 #include "engine/base/error.h"
 
 namespace trainyard {
@@ -55,6 +57,20 @@ std::optional<std::string> renamed(std::string_view from, std::string_view patte
   if (const auto layer = match(from, name.substr(0, dot)))
     return fill(pattern, *layer, stages) + name.substr(dot);
   return std::nullopt;
+}
+
+std::string pattern_of(std::string_view name) {
+  std::string pattern;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('.', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    const bool number =
+        !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+    if (begin > 0) pattern += '.';
+    pattern += number ? "*" : part;
+    begin = end + 1;
+  }
+  return pattern;
 }
 
 }  // namespace trainyard

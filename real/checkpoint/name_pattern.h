@@ -15,4 +15,7 @@ namespace trainyard {
 std::optional<std::string> renamed(std::string_view from, std::string_view pattern,
                                    const std::string& name, std::span<const std::int64_t> stages);
 
+/// `name` with a * for each number that stands between dots.
+std::string pattern_of(std::string_view name);
+
 }  // namespace trainyard

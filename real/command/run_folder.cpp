@@ -9,6 +9,7 @@
 #include "real/checkpoint/checkpoint_folder.h"
 #include "real/checkpoint/resume_point.h"
 #include "real/checkpoint/training_state.h"
+#include "real/checkpoint/weights_fit.h"
 #include "real/exec/left_drive_files.h"
 #include "system/output_folder.h"
 #include "system/terminal.h"
@@ -43,11 +44,16 @@ void remove_checkpoints(const std::string& folder) {
 }
 
 /// What the run goes on from, and whether the study is that run's; ranks look at the data.
-void check_resume(const ResumePoint& point, const Study& study) {
+void check_resume(const ResumePoint& point, const TrainingPlan& plan) {
+  const Study& study = plan.prepared.study;
   const Checkpoint checkpoint = open_to_resume(point, Verify::kStructure);
   const TrainingState state =
       read_training_state(checkpoint.info(), checkpoint.path() + "/" + kIndexName, {});
-  print_warnings(check_same_run(study, state.run, checkpoint.path()));
+  const std::vector<std::string> warnings = check_same_run(study, state.run, checkpoint.path());
+  // Earlier versions recorded less, and what was stored tells the model.
+  check_weights_fit(study, plan.prepared.model, checkpoint,
+                    ", or begin a new run with another --out");
+  print_warnings(warnings);
 }
 
 void say_what_is_passed_over(const ResumePoint& point) {
@@ -72,7 +78,7 @@ void RunFolder::remove_drafts() const {
 void RunFolder::prepare(const TrainingPlan& plan, const TrainOptions& options) {
   if (options.resume) {
     const ResumePoint point = find_resume_point(checkpoint_folder(plan), options.resume_from);
-    check_resume(point, plan.prepared.study);
+    check_resume(point, plan);
     if (!options.weights.empty())
       print_warnings({"--weights is not used: a run that goes on has weights of its own"});
     say_what_is_passed_over(point);

@@ -11,12 +11,14 @@
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
 #include "real/checkpoint/onnx_weights.h"
+#include "real/checkpoint/weights_fit.h"
 #include "real/cuda/cuda.h"
 #include "real/data/samples.h"
 #include "study/compile_study.h"
 #include "study/study_origin.h"
 #include "study/study_writer.h"
 #include "system/files.h"
+#include "system/terminal.h"
 #include "system/written_by.h"
 
 namespace trainyard {
@@ -119,9 +121,11 @@ void check_inputs(const TrainingPlan& plan, const TrainOptions& options) {
     OnnxWeights(study.model, local_sizes(study.training, study.parallel)[0]);
   if (options.weights.empty() || options.resume) return;
   if (fs::exists(options.weights + "/index.json")) {
-    Checkpoint::open(options.weights, Verify::kStructure);
+    check_weights_fit(study, plan.prepared.model,
+                      Checkpoint::open(options.weights, Verify::kStructure), "");
   } else {
-    HuggingFaceWeights::open(options.weights, study.model);
+    const HuggingFaceWeights weights = HuggingFaceWeights::open(options.weights, study.model);
+    print_warnings(check_weights_fit(study, options.weights, weights));
   }
 }
 

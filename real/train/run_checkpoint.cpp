@@ -4,12 +4,14 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
 #include "real/checkpoint/checkpoint_folder.h"
 #include "real/checkpoint/checkpoint_writer.h"
+#include "real/checkpoint/stored_weights.h"
 #include "real/checkpoint/training_state.h"
 #include "real/parameters/rank_coordinates.h"
 #include "real/train/scale_states.h"
@@ -33,14 +35,15 @@ struct BucketPart {
 /// Weights in the precision in which they are updated, and the optimizer's state.
 std::vector<BucketPart> parts_of(RankExecutor& executor, const BucketState& bucket) {
   std::vector<BucketPart> parts;
-  const auto add = [&](const char* prefix, ValueId value) {
+  const auto add = [&](std::string_view prefix, ValueId value) {
     if (value == kNoIndex) return;
     const at::Tensor tensor = executor.values().tensor(value, 0);
-    parts.push_back({prefix, tensor, tensor.numel() == bucket.elements ? 0 : bucket.own_begin});
+    parts.push_back(
+        {std::string(prefix), tensor, tensor.numel() == bucket.elements ? 0 : bucket.own_begin});
   };
   add("", bucket.master != kNoIndex ? bucket.master : bucket.parameter);
-  add("exp_avg.", bucket.first_moment);
-  add("exp_avg_sq.", bucket.second_moment);
+  add(kFirstMoment, bucket.first_moment);
+  add(kSecondMoment, bucket.second_moment);
   return parts;
 }
 
@@ -130,15 +133,15 @@ std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
           static_cast<std::size_t>(tensor.nbytes())};
 }
 
-/// Tensors that an open checkpoint lacks are those of another run, of which an earlier version has
-/// recorded no more.
-void blame(const Study& study, const std::string& key, const std::function<void()>& load) {
+/// Moments that an open checkpoint lacks are those of another optimizer, which an earlier version
+/// has not recorded.
+void blame_optimizer(const Study& study, const std::function<void()>& load) {
   try {
     load();
   } catch (const ConfigError& error) {
-    fail_at(study, key,
-            std::string(error.what()) + "; the run had another " + key.substr(key.find('.') + 1) +
-                ": say that, or begin a new run with another --out");
+    fail_at(study, "training.optimizer",
+            std::string(error.what()) +
+                "; the run had another optimizer: say that, or begin a new run with another --out");
   }
 }
 
@@ -206,8 +209,8 @@ void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer) {
     checkpoint.read(piece, out);
   };
   RankExecutor& executor = trainer.executor();
-  blame(trainer.study(), "model", [&] { load_weights(read, trainer); });
-  blame(trainer.study(), "training.optimizer", [&] {
+  load_weights(read, trainer);  // RunFolder::prepare() has seen that they are the model's
+  blame_optimizer(trainer.study(), [&] {
     for (const BucketState& bucket : executor.plan().buckets()) {
       for (const BucketPart& part : parts_of(executor, bucket)) {
         if (!part.prefix.empty()) fill(part, bucket, read);

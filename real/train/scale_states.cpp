@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "engine/base/error.h"
+#include "real/checkpoint/stored_weights.h"
 
 namespace trainyard {
 
@@ -20,9 +21,10 @@ std::vector<ScaleState> scale_states(RankExecutor& executor) {
       if (!value.alias || value.alias->in != scales) continue;
       check(value.name.ends_with(kSuffix), "a scale is named as one");
       const std::string of = value.name.substr(0, value.name.size() - kSuffix.size());
-      out.push_back(
-          {"fp8_history." + of, {history.size(0)}, history.select(1, value.alias->offset)});
-      out.push_back({"fp8_scale." + of, {1}, all.narrow(0, value.alias->offset, 1)});
+      out.push_back({std::string(kFp8History) + of,
+                     {history.size(0)},
+                     history.select(1, value.alias->offset)});
+      out.push_back({std::string(kFp8Scale) + of, {1}, all.narrow(0, value.alias->offset, 1)});
     }
   }
   return out;

@@ -320,6 +320,49 @@ TEST_CASE("weights of another model are refused") {
                                                    "floating-point type of 16 bits or more");
 }
 
+TEST_CASE("what is left over in a file is of the model, or of a head for another task") {
+  const ScratchFolder scratch;
+  ModelConfig config = tiny(Family::kBert);
+  config.next_sentence = true;
+  save_numbered(config, scratch, DType::kFp32);
+  const std::string path = scratch / "theirs/model.safetensors";
+  const SafetensorsFile file(path);
+  const auto left_over = [&](const std::string& name) {
+    return HuggingFaceWeights::open(name, config).left_over();
+  };
+  CHECK(left_over(path).of_model.empty());
+  CHECK(left_over(path).of_heads.empty());
+  config.next_sentence = false;  // as a file of BertForPreTraining is read for masks alone
+  CHECK(left_over(path).of_model.empty());
+  CHECK(left_over(path).of_heads ==
+        std::vector<std::string>{"bert.pooler.dense.bias", "bert.pooler.dense.weight",
+                                 "cls.seq_relationship.bias", "cls.seq_relationship.weight"});
+  config.layers = 1;
+  const std::vector<std::string> second = left_over(path).of_model;
+  CHECK(second.size() == 16);  // weights and biases of 2 norms, q, k, v, proj, fc1 and fc2
+  for (const std::string& name : second) CHECK(name.starts_with("bert.encoder.layer.1."));
+  config.layers = 2;
+
+  // A copy of the table that a tied head computes with is none of its own; other numbers are.
+  std::map<std::string, SafetensorsTensor> tensors = file.tensors();
+  const SafetensorsTensor table = tensors.at("bert.embeddings.word_embeddings.weight");
+  tensors["cls.predictions.decoder.weight"] = table;
+  SafetensorsTensor numbers = table;
+  numbers.shape = {1, table.shape[0]};
+  numbers.data = table.data.first(static_cast<std::size_t>(table.shape[0]) * 4);
+  tensors["bert.embeddings.position_ids"] = numbers;
+  tensors["classifier.weight"] = numbers;
+  write_tensors(scratch / "more.safetensors", tensors);
+  CHECK(left_over(scratch / "more.safetensors").of_model.empty());
+  CHECK(left_over(scratch / "more.safetensors").of_heads.size() == 5);
+  std::vector<std::byte> changed(table.data.begin(), table.data.end());
+  changed.front() ^= std::byte{1};
+  tensors["cls.predictions.decoder.weight"].data = changed;
+  write_tensors(scratch / "untied.safetensors", tensors);
+  CHECK(left_over(scratch / "untied.safetensors").of_model ==
+        std::vector<std::string>{"cls.predictions.decoder.weight"});
+}
+
 TEST_CASE("a checkpoint of another model is not saved") {
   const ScratchFolder scratch;
   ModelConfig config = tiny(Family::kLlama);

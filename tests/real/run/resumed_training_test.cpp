@@ -143,11 +143,24 @@ TEST_CASE("a resumed run that fails leaves what the run had in its folder") {
   const Answer other =
       folder.train("--set model.hidden=64 --steps 8 --resume --json --out " + folder.path("run"));
   CHECK(other.exit == 2);
-  // What a rank finds is in the answer, too.
+  // It is in the answer, too.
   CHECK(nlohmann::json::parse(other.out).at("error").at("exit") == 2);
-  CHECK_THAT(other.err, Catch::Contains("study.yaml:1:8: model: ") &&
-                            Catch::Contains("; the run had another model: say that, or begin a new "
-                                            "run with another --out"));
+  CHECK_THAT(other.err,
+             Catch::Contains("study.yaml:1:8: model: ") &&
+                 Catch::Contains("of shape [64, 32] where the model has [64, 64]") &&
+                 Catch::Contains("; say the model that it is of, or begin a new run with "
+                                 "another --out"));
+  // The checkpoint has all of fewer layers, and too few of more.
+  for (const auto& [layers, problem] :
+       {std::pair("2", " and 29 more, which the model has not; say as many layers as it has"),
+        {"5", "step-00000006 lacks decoder.layers.4."}}) {
+    const Answer refused = folder.train("--set model.layers=" + std::string(layers) +
+                                        " --steps 8 --resume --out " + folder.path("run"));
+    CAPTURE(refused.err);
+    CHECK(refused.exit == 2);
+    CHECK_THAT(refused.err,
+               Catch::Contains("study.yaml:1:30: model.layers: ") && Catch::Contains(problem));
+  }
   CHECK(read_text(folder.path("run") + "/study.resolved.yaml") == plan);
   CHECK(read_text(folder.path("run") + "/program.txt") == program);
 

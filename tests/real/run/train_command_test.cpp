@@ -176,6 +176,32 @@ TEST_CASE("weights leave in Hugging Face's form and come back") {
       2);
 }
 
+TEST_CASE("weights of which the model has not all, or which are not all the model's, are refused") {
+  const TrainingFolder folder;
+  REQUIRE(folder.train("--steps 2 --out " + folder.path("run")).exit == 0);
+  REQUIRE(folder
+              .shell(std::string(TRAINYARD) + " export " + folder.path("run") + " --out " +
+                     folder.path("hf"))
+              .exit == 0);
+  const std::string checkpoint = folder.path("run") + "/checkpoints/step-00000002";
+  for (const auto& [weights, layers, problem] :
+       {std::tuple(folder.path("hf"), "2", "has transformer.h.2.attn.c_attn.bias, "),
+        {folder.path("hf"), "5", "has no transformer.h.4.ln_1.weight"},
+        {checkpoint, "2", "has decoder.layers.2."},
+        {checkpoint, "5", "lacks decoder.layers.4."}}) {
+    CAPTURE(weights, layers);
+    const Answer answer = folder.train("--set model.layers=" + std::string(layers) + " --weights " +
+                                       weights + " --out " + folder.path("other"));
+    CAPTURE(answer.err);
+    CHECK(answer.exit == 2);
+    CHECK_THAT(answer.err, Catch::Contains(weights) && Catch::Contains(problem));
+    if (answer.err.find("has no ") == std::string::npos)
+      CHECK_THAT(answer.err, Catch::Contains(": model.layers: ") &&
+                                 Catch::Contains("say as many layers as it has"));
+    CHECK_FALSE(fs::exists(folder.path("other")));
+  }
+}
+
 TEST_CASE("a model from an ONNX file starts with the file's weights under any plan") {
   const TrainingFolder folder;
   const auto train = [&](const std::string& name, const std::string& plan) {

@@ -1,0 +1,104 @@
+#include "real/checkpoint/weights_fit.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "engine/base/user_text.h"
+#include "real/checkpoint/host_file.h"
+#include "real/checkpoint/name_pattern.h"
+#include "real/checkpoint/stored_weights.h"
+#include "study/study_origin.h"
+
+namespace trainyard {
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+/// "a and b", "a, b, c and 9 more".
+std::string some_of(const Names& names) {
+  constexpr std::int64_t kShown = 3;
+  Names shown;
+  for (const std::string& name : names) {
+    if (std::ssize(shown) < kShown) shown.push_back(printable(name));
+  }
+  if (std::ssize(names) > kShown)
+    shown.push_back(std::to_string(std::ssize(names) - kShown) + " more");
+  return join_words(shown);
+}
+
+/// Whether each of `names` is another layer of what `known` has.
+bool differ_by_layers(const Names& names, const std::set<std::string>& known) {
+  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    const std::string pattern = pattern_of(name);
+    return pattern != name && known.contains(pattern);
+  });
+}
+
+bool is_state(std::string_view name) {
+  return std::any_of(std::begin(kStatePrefixes), std::end(kStatePrefixes),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+[[noreturn]] void refuse_weights(const Study& study, const std::string& path, const Names& problems,
+                                 bool layers, const std::string& way_out) {
+  std::string text = printable(path);
+  for (const std::string& problem : problems)
+    text += (&problem == &problems.front() ? " " : ", and ") + problem;
+  text += layers ? "; say as many layers as it has" : "; say the model that it is of";
+  // Families whose layers follow from their depth have no such key.
+  const bool has_layers = layers && study.origins.contains("model.layers");
+  fail_at(study, has_layers ? "model.layers" : "model", text + way_out);
+}
+
+}  // namespace
+
+void check_weights_fit(const Study& study, const Graph& graph, const Checkpoint& checkpoint,
+                       const std::string& way_out) {
+  std::map<std::string, std::vector<std::int64_t>> wanted;
+  std::set<std::string> patterns;
+  Names missing, beside, reshaped;
+  const auto& tensors = checkpoint.tensors();
+  for (const StoredWeight& weight : stored_weights(graph)) {
+    wanted.emplace(weight.name, weight.shape);
+    patterns.insert(pattern_of(weight.name));
+    const auto found = tensors.find(weight.name);
+    if (found == tensors.end())
+      missing.push_back(weight.name);
+    else if (found->second.shape != weight.shape)
+      reshaped.push_back(weight.name + " of shape " + shape_text(found->second.shape) +
+                         " where the model has " + shape_text(weight.shape));
+  }
+  for (const auto& [name, tensor] : tensors) {
+    if (!is_state(name) && !wanted.contains(name)) beside.push_back(name);
+  }
+  Names problems;
+  if (!missing.empty()) problems.push_back("lacks " + some_of(missing));
+  if (!beside.empty()) problems.push_back("has " + some_of(beside) + ", which the model has not");
+  if (!reshaped.empty()) problems.push_back("has " + some_of(reshaped));
+  if (problems.empty()) return;
+  std::set<std::string> held;
+  for (const auto& [name, tensor] : tensors) held.insert(pattern_of(name));
+  const bool layers =
+      reshaped.empty() && differ_by_layers(missing, held) && differ_by_layers(beside, patterns);
+  refuse_weights(study, checkpoint.path(), problems, layers, way_out);
+}
+
+std::vector<std::string> check_weights_fit(const Study& study, const std::string& path,
+                                           const HuggingFaceWeights& weights) {
+  const HuggingFaceWeights::LeftOver left = weights.left_over();
+  if (!left.of_model.empty()) {
+    std::set<std::string> patterns;
+    for (const std::string& name : weights.names()) patterns.insert(pattern_of(name));
+    refuse_weights(study, path, {"has " + some_of(left.of_model) + ", which the model has not"},
+                   differ_by_layers(left.of_model, patterns), "");
+  }
+  if (left.of_heads.empty()) return {};
+  return {"--weights " + printable(path) + ": " + some_of(left.of_heads) +
+          (left.of_heads.size() == 1 ? " is not read: the model has no such head"
+                                     : " are not read: the model has no such heads")};
+}
+
+}  // namespace trainyard
