@@ -11,6 +11,7 @@
 #include "real/checkpoint/training_state.h"
 #include "real/checkpoint/weights_fit.h"
 #include "real/exec/left_drive_files.h"
+#include "study/study_origin.h"
 #include "system/output_folder.h"
 #include "system/terminal.h"
 
@@ -43,9 +44,19 @@ void remove_checkpoints(const std::string& folder) {
   fs::remove(folder, not_empty);
 }
 
+/// A run that has all its steps must not lose what it has of later ones.
+void check_steps_left(const ResumePoint& point, const Study& study, bool goes_back) {
+  const std::int64_t steps = study.training.steps;
+  if (point.step < steps || (point.step == steps && !goes_back)) return;
+  fail_at(study, "training.steps",
+          "a run of " + std::to_string(steps) + " steps has nothing to do behind " + point.path +
+              "; say more than " + std::to_string(point.step) + " to go on from there");
+}
+
 /// What the run goes on from, and whether the study is that run's; ranks look at the data.
-void check_resume(const ResumePoint& point, const TrainingPlan& plan) {
+void check_resume(const ResumePoint& point, const TrainingPlan& plan, bool goes_back) {
   const Study& study = plan.prepared.study;
+  check_steps_left(point, study, goes_back);
   const Checkpoint checkpoint = open_to_resume(point, Verify::kStructure);
   const TrainingState state =
       read_training_state(checkpoint.info(), checkpoint.path() + "/" + kIndexName, {});
@@ -78,7 +89,7 @@ void RunFolder::remove_drafts() const {
 void RunFolder::prepare(const TrainingPlan& plan, const TrainOptions& options) {
   if (options.resume) {
     const ResumePoint point = find_resume_point(checkpoint_folder(plan), options.resume_from);
-    check_resume(point, plan);
+    check_resume(point, plan, options.resume_from.has_value());
     if (!options.weights.empty())
       print_warnings({"--weights is not used: a run that goes on has weights of its own"});
     say_what_is_passed_over(point);

@@ -175,6 +175,29 @@ TEST_CASE("a resumed run that fails leaves what the run had in its folder") {
                            Catch::Contains("; the run had another optimizer: say that"));
 }
 
+TEST_CASE("a run that has no step left to do keeps what it has") {
+  const TrainingFolder folder;
+  const std::string out = "--out " + folder.path("run");
+  const std::string checkpoints = folder.path("run") + "/checkpoints/";
+  REQUIRE(folder.train("--steps 6 " + out).exit == 0);
+  const std::string losses = read_text(folder.path("run") + "/losses.csv");
+  for (const std::string options :
+       {"--steps 3 --resume-from 4 ", "--steps 4 --resume-from 4 ", "--steps 5 --resume "}) {
+    CAPTURE(options);
+    const Answer answer = folder.train(options + out);
+    CAPTURE(answer.err);
+    CHECK(answer.exit == 2);
+    CHECK_THAT(answer.err,
+               Catch::Contains("training.steps: a run of " + options.substr(8, 1) +
+                               " steps has nothing to do behind " + checkpoints + "step-0000000"));
+    CHECK(read_text(folder.path("run") + "/losses.csv") == losses);
+    CHECK(fs::exists(checkpoints + "step-00000006/index.json"));
+  }
+  // A command that is given again finds its run done.
+  CHECK(folder.train("--steps 6 --resume " + out).exit == 0);
+  CHECK(read_text(folder.path("run") + "/losses.csv") == losses);
+}
+
 TEST_CASE("another run does not go on from a checkpoint: the keys are named, at their places") {
   const TrainingFolder folder;
   const std::string out = " --out " + folder.path("run");
