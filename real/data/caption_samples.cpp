@@ -92,27 +92,41 @@ std::string CaptionSamples::description() const {
 
 CaptionFiles::CaptionFiles(const Study& study, const Graph& graph)
     : files_(study, graph, kOfPlace),
-      group_(study.model.contrast) {}
+      group_(study.model.contrast),
+      in_epoch_(files_.size()) {
+  if (in_epoch_ < group_)
+    fail_at(study, "data.path",
+            std::to_string(in_epoch_) + " pairs are fewer than the " + std::to_string(group_) +
+                " of a group (model.contrast), in which none may be twice; expected more pairs, or "
+                "a smaller model.contrast");
+  if (study.data.shuffle) in_epoch_ -= in_epoch_ % group_;
+}
+
+std::int64_t CaptionFiles::of_files(std::int64_t index) const {
+  return index / in_epoch_ * files_.size() + index % in_epoch_;
+}
 
 void CaptionFiles::fill(std::string_view name, std::int64_t index,
                         std::span<std::int64_t> out) const {
   if (std::find(kOfPlace.begin(), kOfPlace.end(), name) == kOfPlace.end())
-    return files_.fill(name, index, out);
+    return files_.fill(name, of_files(index), out);
   std::fill(out.begin(), out.end(), name == "labels" ? index % group_ : 0);
 }
 
 void CaptionFiles::fill_numbers(std::string_view name, std::int64_t index,
                                 std::span<float> out) const {
-  files_.fill_numbers(name, index, out);
+  files_.fill_numbers(name, of_files(index), out);
 }
 
 void CaptionFiles::fill_doubles(std::string_view name, std::int64_t index,
                                 std::span<double> out) const {
-  files_.fill_doubles(name, index, out);
+  files_.fill_doubles(name, of_files(index), out);
 }
 
 std::string CaptionFiles::description() const {
-  return files_.description() + ", in groups of " + std::to_string(group_);
+  const std::int64_t left_out = files_.size() - in_epoch_;
+  return files_.description() + ", in groups of " + std::to_string(group_) +
+         (left_out > 0 ? ", " + std::to_string(left_out) + " left out of each epoch" : "");
 }
 
 }  // namespace trainyard

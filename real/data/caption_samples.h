@@ -10,7 +10,8 @@
 // `synthetic`: noise, and tokens by chance before the end: the best loss is ln g.
 //
 // Of files: `images` and `tokens` of each pair, as tensor_samples.h has them. A text is read at its
-// last token.
+// last token. No group has a pair twice: of N shuffled pairs each epoch has as many as make whole
+// groups, and leaves out others each time; in order groups go on across the end.
 //
 // Labels are each sample's place in its group: samples of a microbatch have numbers in a row, of
 // which the first is a multiple of g.
@@ -48,6 +49,7 @@ class CaptionSamples final : public Samples {
 /// Pairs from files.
 class CaptionFiles final : public Samples {
  public:
+  /// Throws ConfigError at data.path where the files have fewer pairs than a group, too.
   CaptionFiles(const Study& study, const Graph& graph);
 
   void fill(std::string_view name, std::int64_t index, std::span<std::int64_t> out) const override;
@@ -59,8 +61,12 @@ class CaptionFiles final : public Samples {
   std::string description() const override;
 
  private:
+  /// Which sample of the files it is.
+  std::int64_t of_files(std::int64_t index) const;
+
   TensorSamples files_;
   std::int64_t group_;
+  std::int64_t in_epoch_;  // pairs
 };
 
 }  // namespace trainyard

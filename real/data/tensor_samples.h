@@ -42,6 +42,7 @@ class TensorSamples final : public Samples {
   std::int64_t predicted_per_sample() const override { return targets_; }
   std::optional<double> best_loss() const override { return std::nullopt; }
   std::string description() const override;
+  std::int64_t size() const { return ends_.back(); }  // samples of an epoch
 
  private:
   struct Input : SampleInput {

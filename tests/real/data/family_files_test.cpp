@@ -1,6 +1,7 @@
 // Files of tensors for families of the zoo: images of vit and unet, pairs of ncf and clip.
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,45 @@ TEST_CASE("pairs of images and texts are read by name, and told apart within the
   const auto beyond = make_samples(study);
   CHECK(config_error([&] { input(*beyond, "tokens", 1, 3); }).find("tokens of sample 1") !=
         std::string::npos);
+}
+
+TEST_CASE("no pair of images and texts is twice in a group") {
+  const ScratchFolder folder;
+  const std::string path = folder / "a.safetensors";
+  Study study = study_of(Family::kClip, path, 9, 1);
+  ModelConfig& model = study.model;
+  model.layers = 1, model.hidden = 4, model.heads = 1;
+  model.image_layers = 1, model.image_hidden = 4, model.image_heads = 1, model.projection_dim = 2;
+  model.channels = 1, model.image_size = 2, model.patch_size = 2, model.contrast = 4;
+  study.training.microbatch = study.training.global_batch = 4;
+  const auto samples_of = [&](std::int64_t pairs) {
+    std::vector<std::int64_t> tokens;
+    for (std::int64_t i = 0; i < pairs; ++i) tokens.push_back(i);
+    const std::vector<std::uint8_t> pixels(static_cast<std::size_t>(pairs) * 4);
+    write_safetensors(path, {{"images", DType::kUint8, {pairs, 1, 2, 2}, bytes_of(pixels)},
+                             {"tokens", DType::kInt64, {pairs, 1}, bytes_of(tokens)}});
+    return make_samples(study);
+  };
+  CHECK_THAT(
+      config_error([&] { samples_of(3); }),
+      Catch::Contains("data.path: 3 pairs are fewer than the 4 of a group (model.contrast)"));
+  CHECK_NOTHROW(samples_of(4));
+  // An epoch of 6 pairs has one group; in order 2 epochs have three.
+  for (const bool shuffle : {true, false}) {
+    study.data.shuffle = shuffle;
+    const auto samples = samples_of(6);
+    std::set<std::int64_t> all;
+    for (std::int64_t group = 0; group < 30; ++group) {
+      std::set<std::int64_t> pairs;
+      for (std::int64_t i = 4 * group; i < 4 * group + 4; ++i)
+        pairs.insert(input(*samples, "tokens", i, 1)[0]);
+      CHECK(pairs.size() == 4);
+      all.insert(pairs.begin(), pairs.end());
+    }
+    CHECK(all.size() == 6);  // what one epoch leaves out another has
+    CHECK((samples->description().find("2 left out of each epoch") != std::string::npos) ==
+          shuffle);
+  }
 }
 
 TEST_CASE("pairs of users and items are read by name") {
