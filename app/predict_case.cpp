@@ -41,13 +41,13 @@ Prepared prepare_case(const PublishedCase& one, const PredictOptions& options,
 
 namespace {
 
-Prediction facts_of(const Study& study) {
+Prediction facts_of(const Study& study, const Graph& model) {
   Prediction out;
   out.framework = study.framework.name;
   out.framework_version = study.framework.version;
   out.device = study.cluster.device;
   out.num_gpus = study.parallel.num_ranks();
-  out.features = features_of(study);
+  out.features = features_of(study, model);
   out.warnings = study.warnings;
   return out;
 }
@@ -59,15 +59,15 @@ Prediction predict_prepared(const Prepared& prepared, bool memory) {
   const Study& study = prepared.study;
   const auto compiled = compile(prepared.model, study, prepared.software, log);
   if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
-    return skipped(facts_of(study), SkipCause::kPlan, plan_error(study, *reason).what(),
-                   reason->reason);
+    return skipped(facts_of(study, prepared.model), SkipCause::kPlan,
+                   plan_error(study, *reason).what(), reason->reason);
   }
   return predict_program(prepared, std::get<Program>(compiled), memory);
 }
 
 Prediction predict_program(const Prepared& prepared, const Program& program, bool memory) {
   const Study& study = prepared.study;
-  Prediction out = facts_of(study);
+  Prediction out = facts_of(study, prepared.model);
   SourceLog sources;
   const Costs costs =
       make_costs(program, prepared.hardware, prepared.software, study.cluster, sources);

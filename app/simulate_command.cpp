@@ -82,8 +82,8 @@ int run_simulate(const StudyOptions& options) {
     return report_infeasible(options, plan_error(prepared.study, *reason));
   }
   auto& result = std::get<Simulation>(answer);
-  result.summary.resembles =
-      find_resemblance(features_of(prepared.study), published_runs(data_root()), "");
+  result.summary.resembles = find_resemblance(features_of(prepared.study, prepared.model),
+                                              published_runs(data_root()), "");
   const auto own = static_cast<std::ptrdiff_t>(prepared.study.warnings.size());
   print_warnings({result.summary.warnings.begin() + own, result.summary.warnings.end()});
   const Seconds wall = since(options.begin);

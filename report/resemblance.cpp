@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 
 #include "engine/base/format.h"
@@ -30,6 +31,35 @@ std::string device_words(const std::string& device) {
 }
 
 const char* used(bool uses) { return uses ? "yes" : "no"; }
+
+/// What an imported model reads: sequences of ids that it looks up, images, or neither alone.
+const char* imported_kind(const Graph& model) {
+  std::set<TensorId> ids;
+  bool images = false, tokens = false;
+  for (const TensorId id : model.tensors.keys()) {
+    const Tensor& tensor = model.tensors[id];
+    if (tensor.role != TensorRole::kInput || model.constants.contains(tensor.name)) continue;
+    const bool sequence = tensor.shape.size() > 1 && tensor.shape[1] > 1;
+    if (!is_integer(tensor.dtype))
+      images |= tensor.shape.size() == 4;  // samples, channels, rows, columns
+    else if (sequence && tensor.name.find("position") == std::string::npos)
+      ids.insert(id);
+  }
+  for (const Op& op : model.ops) {
+    const auto reads = [&](TensorId id) { return ids.contains(id); };
+    if (std::none_of(op.inputs.begin(), op.inputs.end(), reads)) continue;
+    tokens |= op.kind == OpKind::kEmbedding;
+    for (const TensorId made : op.outputs) {
+      if (is_integer(model.tensors[made].dtype)) ids.insert(made);
+    }
+  }
+  return tokens == images ? "other" : tokens ? "text" : "images";
+}
+
+const char* kind_of_model(const ModelConfig& config, const Graph& model) {
+  if (config.family == Family::kOnnx) return imported_kind(model);
+  return is_of_text(config.family) ? "text" : is_of_images(config.family) ? "images" : "other";
+}
 
 std::vector<std::size_t> differing(const RunFeatures& a, const RunFeatures& b) {
   std::vector<std::size_t> out;
@@ -72,12 +102,12 @@ std::string off_text(const RunGroup& group) {
 
 }  // namespace
 
-RunFeatures features_of(const Study& study) {
+RunFeatures features_of(const Study& study, const Graph& model) {
   const ParallelConfig& parallel = study.parallel;
   const FrameworkConfig& framework = study.framework;
   return {framework.name + (framework.version.empty() ? "" : " " + framework.version),
           device_words(study.cluster.device),
-          is_of_text(study.model.family) ? "text" : "other",
+          kind_of_model(study.model, model),
           used(parallel.tensor > 1),
           used(parallel.pipeline > 1),
           used(parallel.context.degree > 1),
@@ -91,20 +121,19 @@ Resemblance find_resemblance(const RunFeatures& features, const std::vector<Scor
                              const std::string& id) {
   std::map<RunFeatures, std::vector<const ScoredCase*>> by_features;
   for (const ScoredCase& run : runs) {
-    if (id.empty() || run.id != id) by_features[run.features].push_back(&run);
+    const bool like = run.features[kModelFeature] == features[kModelFeature];
+    if (like && (id.empty() || run.id != id)) by_features[run.features].push_back(&run);
   }
   Resemblance out;
   if (const auto alike = by_features.find(features); alike != by_features.end()) {
     out.alike = group_of(alike->second);
     return out;
   }
-  // The same kind of model, the fewest differences, the same framework, the most runs.
+  // The fewest differences, the same framework, the most runs.
   const auto rank = [&](const auto& group) {
-    const auto other = [&](std::size_t feature) {
-      return group.first[feature] != features[feature];
-    };
-    return std::tuple(other(kModelFeature), differing(features, group.first).size(),
-                      other(kFrameworkFeature), -std::ssize(group.second));
+    return std::tuple(differing(features, group.first).size(),
+                      group.first[kFrameworkFeature] != features[kFrameworkFeature],
+                      -std::ssize(group.second));
   };
   const auto nearest =
       std::min_element(by_features.begin(), by_features.end(),
@@ -134,7 +163,8 @@ std::string resemblance_text(const Resemblance& resemblance) {
   };
   if (!resemblance.alike.ids.empty())
     return "resembles " + count(resemblance.alike) + ", " + off_text(resemblance.alike);
-  if (resemblance.nearest.ids.empty()) return "there are no published runs to compare it with";
+  if (resemblance.nearest.ids.empty())
+    return "there are no published runs of such models to compare it with";
   std::string text = "resembles no published run; nearest " +
                      std::string(resemblance.nearest.ids.size() == 1 ? "is " : "are ") +
                      count(resemblance.nearest) + ", " + off_text(resemblance.nearest) +

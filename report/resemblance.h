@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/graph/graph.h"
 #include "study/study.h"
 
 namespace trainyard {
@@ -18,10 +19,10 @@ inline constexpr std::array<std::string_view, 10> kRunFeatures = {
     "context parallel", "zero",   "recompute", "precision",       "flash attention"};
 using RunFeatures = std::array<std::string, kRunFeatures.size()>;  // in words, in that order
 
-/// Framework with its version, kind of device without its memory, of text or images; tensor,
-/// pipeline and context parallelism used or not; ZeRO stage, kind of recompute, precision, flash
-/// attention. Of a resolved study.
-RunFeatures features_of(const Study& study);
+/// Framework with its version, kind of device without its memory, text, images or other data;
+/// tensor, pipeline and context parallelism used or not; ZeRO stage, kind of recompute, precision,
+/// flash attention. Of a resolved study and the graph of its model.
+RunFeatures features_of(const Study& study, const Graph& model);
 
 struct ScoredCase {
   std::string id;
@@ -40,7 +41,8 @@ struct Resemblance {
     std::string study, runs;
   };
   RunGroup alike;
-  RunGroup nearest;                 // where none is alike: those with the fewest differences
+  RunGroup nearest;  // where none is alike: of those of a like model the ones with the fewest
+                     // differences
   std::vector<Difference> differs;  // of `nearest`
 };
 

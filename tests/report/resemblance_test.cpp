@@ -65,16 +65,19 @@ TEST_CASE("where none is alike, the nearest say in what they differ; the same fr
   CHECK(resemblance_text(found) ==
         "resembles no published run; nearest are 2 published runs, whose step times are predicted "
         "5.0 % off in the mean: a, b\n    there precision is bf16, not fp32");
-  // Images are further than anything: one feature of them differs here, two of text.
+  // Models of other data are no measure: one feature of images differs here, two of text.
   std::vector<ScoredCase> runs = {{"images", features("nemo"), 1},
                                   {"text", features("megatron-lm 2021", "fp16"), 2}};
-  runs[0].features[2] = "other";
+  runs[0].features[2] = "images";
   CHECK(ids(find_resemblance(features("nemo"), runs, "").nearest) ==
         std::vector<std::string>{"text"});
+  RunFeatures pairs = features("nemo");
+  pairs[2] = "other";
+  CHECK(find_resemblance(pairs, runs, "").nearest.ids.empty());
   // All are one away from another framework: the most runs.
   CHECK(find_resemblance(features("merak"), kRuns, "").nearest.ids.size() == 2);
   CHECK(resemblance_text(find_resemblance(features("nemo"), {}, "")) ==
-        "there are no published runs to compare it with");
+        "there are no published runs of such models to compare it with");
 }
 
 TEST_CASE("features are of what a study uses, not of its size") {
@@ -84,7 +87,8 @@ TEST_CASE("features are of what a study uses, not of its size") {
       "training: {global_batch: 32, precision: fp16, flash_attention: false}\n"
       "framework: {name: megatron-lm, version: 2021}\nrecompute: full\n";
   const auto of = [&](const std::vector<std::string>& sets) {
-    return features_of(prepare_text(base, sets).study);
+    const Prepared prepared = prepare_text(base, sets);
+    return features_of(prepared.study, prepared.model);
   };
   const RunFeatures two = of({"parallel.tensor=2", "parallel.zero=1"});
   CHECK(two == RunFeatures{"megatron-lm 2021", "a100-sxm", "text", "yes", "no", "no", "1", "full",
@@ -92,6 +96,26 @@ TEST_CASE("features are of what a study uses, not of its size") {
   CHECK(of({"parallel.tensor=4", "parallel.zero=1", "model.layers=2"}) == two);
   CHECK(of({"parallel.tensor=1", "parallel.zero=1"}) != two);
   CHECK(of({"parallel.tensor=2", "parallel.zero=1", "recompute=none"}) != two);
+}
+
+TEST_CASE("a model from an ONNX file is compared with runs of what it reads") {
+  const auto kind = [](const std::string& file, const std::string& more) {
+    const Prepared prepared = prepare_text(
+        "model: {onnx: " TRAINYARD_SOURCE_DIR "/tests/golden/onnx/" + file + ".onnx" + more +
+        "}\ncluster: {preset: dgx-a100-80g, nodes: 1}\ntraining: {global_batch: 8}\n");
+    return features_of(prepared.study, prepared.model)[2];
+  };
+  for (const std::string file : {"gpt2-script", "bert-dynamo", "roberta-script", "llama-dynamo"})
+    CHECK(kind(file, ", axes: {seq: 8}") == "text");
+  for (const std::string file : {"vit-script", "resnet-dynamo", "unet-script"})
+    CHECK(kind(file, "") == "images");
+  CHECK(kind("recommender-script", ", loss: mean_square") == "other");
+  // Where runs of text and of images are, one of images is not the nearest of a text's.
+  std::vector<ScoredCase> runs = {{"text", features("nemo", "fp16"), 1},
+                                  {"images", features("trainyard"), 2}};
+  runs[1].features[2] = "images";
+  CHECK(ids(find_resemblance(features("trainyard"), runs, "").nearest) ==
+        std::vector<std::string>{"text"});
 }
 
 TEST_CASE("the table of published runs reads back, and is refused at the cell that is wrong") {
@@ -126,7 +150,7 @@ TEST_CASE("a study of SC'21 resembles published runs of its kind") {
       "parallel: {tensor: 8, pipeline: 16}\n"
       "training: {global_batch: 1536, precision: fp16, flash_attention: false}\n"
       "recompute: full\nframework: {name: megatron-lm, version: 2021}\n");
-  const Resemblance found = find_resemblance(features_of(prepared.study), runs, "");
+  const Resemblance found = find_resemblance(features_of(prepared.study, prepared.model), runs, "");
   CHECK(std::count(found.alike.ids.begin(), found.alike.ids.end(), "megatron_sc21_gpt3_1024") == 1);
   CHECK(found.alike.mean_abs_percent < 15);
 }
