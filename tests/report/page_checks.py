@@ -1,6 +1,8 @@
 """What tests of pages in headless Chromium share: a study, checks that go on, what a page shows, and how they run."""
+import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -37,6 +39,63 @@ def table(browser, selector):
 def test_widths(browser, width):
     wide = browser.evaluate("document.documentElement.scrollWidth")
     check(f"nothing is wider than {width} pixels", wide <= width, wide)
+
+
+def simulate(trainyard, folder, name="study.yaml", text=STUDY):
+    study = os.path.join(folder, name)
+    with open(study, "w") as file:
+        file.write(text)
+    out = os.path.join(folder, "out of " + name)
+    done = subprocess.run([trainyard, "simulate", study, "--out", out, "--json"], capture_output=True, text=True)
+    check("simulate --out", done.returncode == 0, done.stderr)
+    return out
+
+
+def test_narrow_tables(browser):
+    """Names are whole, and a box that hides columns shows its edge."""
+    for selector in ("#layer-table .tensor", "#partition-modules .module"):
+        broken = browser.evaluate(f"""[...document.querySelectorAll('{selector}')].filter((cell) => {{
+          const range = document.createRange();
+          range.selectNodeContents(cell);
+          const boxes = [...range.getClientRects()].filter((box) => box.width > 0 && box.height < 40);
+          return new Set(boxes.map((box) => Math.round(box.top))).size > 1;
+        }}).map((cell) => cell.textContent)""")
+        check(selector + " is on one line", broken == [], broken)
+    plain = browser.evaluate("""[...document.querySelectorAll('section:not([hidden]) table')].filter((table) => {
+      for (let at = table; at; at = at.parentElement)
+        if (at.scrollWidth > at.clientWidth + 1 && getComputedStyle(at).overflowX === 'auto')
+          return getComputedStyle(at).backgroundImage === 'none';
+      return false;
+    }).map((table) => table.parentElement.id)""")
+    check("what scrolls shows its edge", plain == [], plain)
+
+
+def test_partition(browser, out):
+    """A box per stage and a row per module, by time or by memory, and what crosses where a box has the focus."""
+    with open(os.path.join(out, "summary.json")) as file:
+        summary = json.load(file)
+    stages, modules = summary["stages"], summary["partition"]["modules"]
+    boxes = "[...document.querySelectorAll('#partition-stages .stage')]"
+    check("every stage has its box", browser.evaluate(boxes + ".length") == len(stages))
+    rows = table(browser, "#partition-modules")
+    check("every module has its row", len(rows) == len(modules), rows)
+    check("the model's row has all stages", rows[0][:2] == ["model", f"0 to {len(stages) - 1}"], rows[0])
+    widths = browser.evaluate(boxes + ".map((box) => parseFloat(box.querySelector('.share').style.width))")
+    times = [stage["forward_s"] + stage["backward_s"] for stage in stages]
+    check("bars are shares of the longest", all(abs(w - 100 * t / max(times)) < 0.1 for w, t in zip(widths, times)), widths)
+    browser.key("Tab")  # so that the focus counts as the keyboard's
+    browser.evaluate(boxes + "[1].focus()")
+    told = browser.text("tooltip")
+    crossing = stages[1]["receives"][0]
+    check("a stage says what it receives", crossing["value"] in told and f"from pipeline rank {crossing['from']}" in told, told)
+    browser.key("Escape")
+    before = browser.evaluate(boxes + ".map((box) => box.querySelector('.measure').textContent)")
+    choose = ("(() => { const choice = document.getElementById('partition-measure'); choice.value = '%s';"
+              "choice.dispatchEvent(new Event('change')); })()")
+    browser.evaluate(choose % "memory")
+    after = browser.evaluate(boxes + ".map((box) => box.querySelector('.measure').textContent)")
+    check("memory takes the place of time", all(text.endswith("B") for text in after) and before != after, before, after)
+    browser.evaluate(choose % "time")
 
 
 def run(test, passed):
