@@ -60,6 +60,11 @@ void warn_of_unused(StudyDraft& draft, const YamlNode& node) {
                              std::string(key.matters) + ", and the family is " +
                              std::string(to_string(family)));
   }
+  const ModelConfig& model = draft.model;
+  if (node.has("rope_base") && model.rope_base != usual.model.rope_base &&
+      model.family == Family::kGpt && model.positions != Positions::kRotary)
+    draft.warnings.emplace_back(
+        "model.rope_base is not used: model.positions are not rotary, and nothing is turned");
 }
 
 }  // namespace

@@ -284,7 +284,9 @@ void check_rules(StudyDraft& draft, const StudyResolvers& resolvers) {
       [&] { resolve_defaults(draft, resolvers); });
   if (resolved) check_model_fits(draft, resolvers);
   check_batch_fits(draft, resolved);
-  if (resolved && draft.mistakes.empty()) draft.attempt([&] { choose_tensor_mesh(draft); });
+  if (!resolved || !draft.mistakes.empty()) return;
+  warn_of_single_ranks(draft, resolvers);
+  draft.attempt([&] { choose_tensor_mesh(draft); });
 }
 
 }  // namespace trainyard

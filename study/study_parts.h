@@ -108,6 +108,10 @@ void check_host_link(const Study& study, const StudyResolvers& resolvers);
 /// the plan has state that a host can update, and how fast. The devices are known.
 void resolve_host_state(Study& study, const StudyResolvers& resolvers);
 
+/// What says how ranks of a group share something, where the group is one rank; behind all
+/// defaults.
+void warn_of_single_ranks(Study& study, const StudyResolvers& resolvers);
+
 /// parallel.data, or whether the one given has the devices it needs.
 void resolve_data_parallel(Study& study);
 

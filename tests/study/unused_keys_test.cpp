@@ -1,0 +1,83 @@
+// Keys that say something of a group of one rank, or of positions that the model has not: each is
+// warned of, and a study as it is resolved is not.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "study/study_writer.h"
+#include "tests/support/studies.h"
+
+namespace trainyard {
+
+namespace {
+
+using Sets = std::vector<std::string>;
+
+const std::string kStudy =
+    "model: {family: gpt, layers: 4, hidden: 64, heads: 4, vocab: 64, seq_len: 16}\n"
+    "cluster: {preset: dgx-a100-80g, nodes: 1}\n"
+    "parallel: {tensor: 2, pipeline: 2, data: 2}\n"
+    "training: {global_batch: 8}\n";
+
+/// Warnings that a key is not used, of the study and of what it resolves to, which say the same.
+Sets unused(const Sets& sets) {
+  const auto of = [](const std::string& text, const Sets& options) {
+    Sets found;
+    for (const std::string& warning : prepare_text(text, options).study.warnings) {
+      if (warning.find(" is not used: ") != std::string::npos) found.push_back(warning);
+    }
+    return found;
+  };
+  Sets found = of(kStudy, sets);
+  CHECK(of(resolved_study_text(prepare_text(kStudy, sets).study), {}) == found);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("what ranks of a group share is not used where the group is one rank") {
+  CHECK(unused({}).empty());
+  CHECK(unused({"parallel.tensor=1", "parallel.pipeline=1", "parallel.data=1"}).empty());
+  CHECK(unused({"parallel.sequence_parallel=true"}).empty());
+  CHECK(
+      unused({"parallel.sequence_parallel=true", "parallel.tensor=1"}) ==
+      Sets{"parallel.sequence_parallel is not used: tensor is 1, and no rank shares its sequences "
+           "with others"});
+  // There the key says of which year the framework is.
+  CHECK(unused({"parallel.sequence_parallel=true", "parallel.tensor=1", "framework=megatron-lm",
+                "training.flash_attention=false"})
+            .empty());
+  CHECK(unused({"parallel.tensor_modules=['*.mlp']"}).empty());
+  CHECK(unused({"parallel.tensor_modules=['*.mlp']", "parallel.tensor=1"}) ==
+        Sets{"parallel.tensor_modules is not used: tensor is 1, and no module is split"});
+  // The default of trainyard is true.
+  CHECK(unused({"parallel.scatter_gather=true", "parallel.pipeline=1"}).empty());
+  CHECK(unused({"parallel.scatter_gather=false"}).empty());
+  CHECK(unused({"parallel.scatter_gather=false", "parallel.pipeline=1"}) ==
+        Sets{"parallel.scatter_gather is not used: pipeline is 1, and nothing is sent between "
+             "stages"});
+  CHECK(unused({"parallel.scatter_gather=false", "parallel.tensor=1"}) ==
+        Sets{"parallel.scatter_gather is not used: tensor is 1, and what is sent is whole"});
+}
+
+TEST_CASE("nothing is divided among one replica") {
+  for (const std::string zero : {"1", "2", "3"}) {
+    CHECK(unused({"parallel.zero=" + zero}).empty());
+    CHECK(unused({"parallel.zero=" + zero, "parallel.data=1"}) ==
+          Sets{"parallel.zero.stage is not used: there is one replica, which has nobody to divide "
+               "with"});
+    // Ranks that share a sequence divide, too, and what the host has it has of one rank.
+    CHECK(unused({"parallel.zero=" + zero, "parallel.data=1", "parallel.context=2"}).empty());
+    CHECK(unused({"parallel.zero={stage: " + zero + ", offload: optimizer}", "parallel.data=1"})
+              .empty());
+  }
+}
+
+TEST_CASE("angles are of rotary positions") {
+  CHECK(unused({"model.rope_base=500000", "model.positions=rotary"}).empty());
+  CHECK(unused({"model.rope_base=500000"}) ==
+        Sets{"model.rope_base is not used: model.positions are not rotary, and nothing is turned"});
+}
+
+}  // namespace trainyard
