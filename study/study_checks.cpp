@@ -174,9 +174,22 @@ void check_dropout(const Study& study) {
               " has no dropout; write 0, or leave the key out");
 }
 
+/// Who says other positions is to blame, not the rows of a table that went with the usual ones.
+void blame_positions(const Study& study, const std::string& key) {
+  const ModelConfig& model = study.model;
+  const bool of_table = key == "max_positions" || key == "position_offset";
+  if (!of_table || model.positions == Positions::kLearned || !is_said(study, "model.positions"))
+    return;
+  const std::int64_t rows = key == "max_positions" ? model.max_positions : model.position_offset;
+  fail_at(study, "model.positions",
+          "only learned positions have a table, and model." + key + " is " + text(rows) +
+              "; write learned, or model." + key + ": 0, too");
+}
+
 void check_model(const Study& study, const StudyResolvers& resolvers) {
   if (!resolvers.model_problem) return;
   if (const auto problem = resolvers.model_problem(study.model)) {
+    blame_positions(study, problem->key);
     fail_at(study, "model." + problem->key, problem->text);
   }
 }

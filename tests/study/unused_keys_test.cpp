@@ -80,4 +80,19 @@ TEST_CASE("angles are of rotary positions") {
         Sets{"model.rope_base is not used: model.positions are not rotary, and nothing is turned"});
 }
 
+TEST_CASE("positions without a table are to blame for its rows, where a study says them") {
+  const auto fault = [](const Sets& sets) -> std::string {
+    try {
+      prepare_text(kStudy, sets);
+      return "none";
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+  };
+  CHECK(fault({"model.max_positions=16", "model.positions=alibi"}) ==
+        "--set model.positions=alibi: model.positions: only learned positions have a table, and "
+        "model.max_positions is 16; write learned, or model.max_positions: 0, too");
+  CHECK(fault({"model.positions=alibi"}) == "none");
+}
+
 }  // namespace trainyard
