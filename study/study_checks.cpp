@@ -12,6 +12,7 @@
 #include "engine/passes/tensor_methods.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/plan/plan_limits.h"
+#include "study/compile_study.h"
 #include "study/framework_profile.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
@@ -215,14 +216,22 @@ void check_fp8(Study& study, const HardwareProfile& hardware) {
 
 void check_precision(Study& study, const StudyResolvers& resolvers) {
   const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
-  if (hardware && study.training.fp8.on()) return check_fp8(study, *hardware);
-  if (!hardware || hardware->peak.empty() || hardware->peak.contains(study.training.precision))
+  if (hardware && study.training.fp8.on()) check_fp8(study, *hardware);
+}
+
+/// A type that the devices do not multiply is no mistake in what is written: as of FP8, the plan
+/// cannot run on them.
+void check_products(const Study& study, const StudyResolvers& resolvers) {
+  const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
+  if (!hardware || study.training.fp8.on() || hardware->peak.empty() ||
+      hardware->peak.contains(study.training.precision))
     return;
   std::vector<std::string> known;
   for (const auto& [type, rate] : hardware->peak) known.emplace_back(to_string(type));
-  fail_at(study, "training.precision",
-          study.cluster.device + " has no " + std::string(to_string(study.training.precision)) +
-              "; it has " + join_words(known));
+  throw plan_error(study, {study.cluster.device + " has no products in " +
+                               std::string(to_string(study.training.precision)) + "; it has " +
+                               join_words(known),
+                           "training.precision"});
 }
 
 /// AdamW's state is of the weights' type, or of fp32 where that has 16 bits.
@@ -298,6 +307,7 @@ void check_rules(StudyDraft& draft, const StudyResolvers& resolvers) {
   if (resolved) check_model_fits(draft, resolvers);
   check_batch_fits(draft, resolved);
   if (!resolved || !draft.mistakes.empty()) return;
+  check_products(draft, resolvers);
   warn_of_single_ranks(draft, resolvers);
   draft.attempt([&] { choose_tensor_mesh(draft); });
 }

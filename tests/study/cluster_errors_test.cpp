@@ -132,10 +132,11 @@ TEST_CASE("devices, links and kernels exist") {
       with_cluster("{preset: box, speed: {0: 0}}") ==
       "study.yaml:3:35: cluster.speed.0: expected a factor on the compute rate, more than 0 and at "
       "most 1000, got 0");
-  CHECK(
-      set("training.precision=fp64") ==
-      "--set training.precision=fp64: training.precision: a100 has no fp64; it has fp32, fp16 and "
-      "bf16");
+  // A plan that these devices cannot run, as one of FP8 is.
+  CHECK_THROWS_AS(set("training.precision=fp64"), PlanError);
+  CHECK_THROWS_WITH(set("training.precision=fp64"),
+                    "--set training.precision=fp64: training.precision: the plan cannot run: a100 "
+                    "has no products in fp64; it has fp32, fp16 and bf16");
   CHECK(
       error_of("model: gpt-tiny\ncluster: {device: cpu}\n"
                "training: {global_batch: 8, precision: fp32, flash_attention: true}\n") ==

@@ -95,4 +95,23 @@ TEST_CASE("positions without a table are to blame for its rows, where a study sa
   CHECK(fault({"model.positions=alibi"}) == "none");
 }
 
+TEST_CASE(
+    "a type that the devices do not multiply is a plan that cannot run, of 8 bits and of 16") {
+  for (const std::string precision : {"bf16", "fp8"}) {
+    CAPTURE(precision);
+    const Sets sets = {"cluster={preset: dgx-1v, nodes: 1}", "training.precision=" + precision};
+    const auto run = [&] {
+      const Prepared prepared = prepare_text(kStudy, sets);
+      PassLog log;
+      const auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
+      if (const auto* reason = std::get_if<Infeasible>(&compiled))
+        throw plan_error(prepared.study, *reason);
+    };
+    CHECK_THROWS_AS(run(), PlanError);
+    CHECK_THROWS_WITH(run(), Catch::Contains("training.precision: the plan cannot run: ") &&
+                                 Catch::Contains("v100-sxm-") &&
+                                 Catch::Contains("--set training.precision=" + precision));
+  }
+}
+
 }  // namespace trainyard
