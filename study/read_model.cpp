@@ -292,6 +292,7 @@ void read_numbers(Section& section, ModelConfig& model, bool has_base) {
       read_required_number(section, key, model.*field);
     });
   }
+  rules.emplace_back("axes", [&] { leave_out(section, "axes"); });
   for (const DependentNumber& number : dependent_numbers()) {
     rules.emplace_back(number.key,
                        [&] { read_dependent_number(section, model, base, has_base, number); });

@@ -41,6 +41,11 @@ TEST_CASE("every key is listed once and says what it takes and what it is") {
     CHECK(paths.contains(path));
 }
 
+TEST_CASE("axes of a family that has none are refused") {
+  CHECK(error_of(kSmallStudy, {"model={preset: gpt-tiny, axes: {seq: 8}}"})
+            .find("model.axes: means nothing to family") != std::string::npos);
+}
+
 TEST_CASE("null is the default of every key") {
   // Whatever a table has is read by somebody: finish() aborts where it is not.
   for (const KeyLine& line : list_keys()) {
