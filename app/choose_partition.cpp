@@ -14,6 +14,7 @@
 #include "engine/passes/one_stage_graph.h"
 #include "engine/planner/autopipe_cuts.h"
 #include "engine/planner/choose_cuts.h"
+#include "study/cut_keys.h"
 #include "study/study_origin.h"
 
 namespace trainyard {
@@ -62,17 +63,18 @@ void check_named_cuts(const Prepared& prepared) {
   const OpId first = *std::find_if(ops.keys().begin(), ops.keys().end(),
                                    [&](OpId i) { return ops[i].kind != OpKind::kLoad; });
   OpId before = first;
-  for (const StageCut& cut : cuts) {
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    const StageCut& cut = cuts[i];
     const OpId begin = op_of_cut(training.graph, cut);
     const std::string text =
         is_by_name(cut) ? quoted(cut.at) : "layer " + std::to_string(cut.layer);
     if (begin == kNoIndex) {
-      fail_at(prepared.study, "partition",
+      fail_at(prepared.study, cut_key(prepared.study, i),
               "no module and no op is named " + text +
                   did_you_mean(cut.at, names_like(training.graph, cut.at)));
     }
     if (begin <= before) {
-      fail_at(prepared.study, "partition",
+      fail_at(prepared.study, cut_key(prepared.study, i),
               text + " begins no later than " +
                   (before == first ? "the model" : "the stage before it"));
     }

@@ -4,6 +4,7 @@
 
 #include "engine/base/nearest_that_do.h"
 #include "engine/plan/plan_limits.h"
+#include "study/cut_keys.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 
@@ -25,14 +26,15 @@ void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
                              : study.partition.replicas.empty()
                                  ? "pipeline x virtual_stages = "
                                  : "the pipeline ranks of partition.replicas x virtual_stages = ";
-    fail_at(study, "partition",
+    fail_at(study, cuts_key(study),
             made + text(num_cuts + 1) + (num_cuts == 0 ? " stage" : " stages") + ", but " + said +
                 text(stages) + (study.partition.on.empty() ? "; " : " lie; ") + remedy);
   }
   const bool says_layers = study.model.onnx == nullptr;  // else its graph does
-  for (const StageCut& cut : cuts) {
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    const StageCut& cut = cuts[i];
     if (!cut.at.empty() || cut.layer < layers || !says_layers) continue;
-    fail_at(study, "partition",
+    fail_at(study, cut_key(study, i),
             std::string(&cut == &cuts.back() ? "the last" : "a") + " stage would begin at layer " +
                 text(cut.layer) + ", but layers count from 0 to " + text(layers - 1));
   }

@@ -24,11 +24,14 @@ bool is_number(const std::string& text) {
 }
 
 /// Where stage 1, 2, ... begin: a layer, or the name of a module or an op.
-void read_cuts(const YamlNode& node, PartitionConfig& partition) {
+void read_cuts(const YamlNode& node, Study& study, const std::string& key) {
+  PartitionConfig& partition = study.partition;
   partition.method = "cuts";
   constexpr std::int64_t kMost = 2 * kMaxLayers;
   std::int64_t least = 1;  // of the next one: each is held against the one before, wrong or not
+  std::int64_t number = 0;
   node.each_item([&](const YamlNode& item) {
+    study.origins[key + "[" + std::to_string(number++) + "]"] = origin_of(item);
     if (item.is_scalar() && !is_number(item.as_string())) {
       partition.cuts.push_back({0, item.as_string()});
       return;
@@ -175,7 +178,7 @@ void read_partition(Section& root) {
   PartitionConfig& partition = root.study().partition;
   const auto node = root.given("partition");
   if (!node) return;
-  if (node->is_sequence()) return read_cuts(*node, partition);
+  if (node->is_sequence()) return read_cuts(*node, root.study(), "partition");
   if (node->is_scalar()) return root.word("partition", partition.method);
   Section section = root.child("partition");
   section.read_all({{"ends", [&] { read_ends(section, partition); }},
@@ -185,7 +188,8 @@ void read_partition(Section& root) {
                     {"measured", [&] { read_measured(section, root.study()); }},
                     {"cuts",
                      [&] {
-                       if (const auto cuts = section.given("cuts")) read_cuts(*cuts, partition);
+                       if (const auto cuts = section.given("cuts"))
+                         read_cuts(*cuts, root.study(), "partition.cuts");
                      }},
                     {"replicas", [&] { read_replicas(section, partition); }},
                     {"on", [&] { read_on(section, partition); }},

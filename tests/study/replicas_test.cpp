@@ -92,7 +92,8 @@ TEST_CASE("replicas that cannot be are refused with what could") {
         at + "37: partition.replicas: 8 stages of 2 layers leave none of 12 for the last; cuts say "
              "how many each has");
   CHECK(fault(study_with("{cuts: [2], replicas: [1, 2, 1]}")) ==
-        at + "12: partition: 1 cut makes 2 stages, but the pipeline ranks of partition.replicas x "
+        at + "19: partition.cuts: 1 cut makes 2 stages, but the pipeline ranks of "
+             "partition.replicas x "
              "virtual_stages = 3; write 2 cuts");
   CHECK(fault(study_with("{replicas: [1, 3]}", "", 3)) ==
         "study.yaml:3:26: training.global_batch: 16 is not a multiple of microbatch(3) = 3; 15 and "

@@ -78,8 +78,8 @@ TEST_CASE("a placement that cannot be is refused with what could") {
         "study.yaml:5:28: parallel.virtual_stages: partition.on says which stages each pipeline "
         "rank has; leave this key out");
   CHECK(fault(study_with("{cuts: [2], on: [0, 1, 0]}")) ==
-        at +
-            "12: partition: 1 cut makes 2 stages, but partition.on says where 3 lie; write 2 cuts");
+        at + "19: partition.cuts: 1 cut makes 2 stages, but partition.on says where 3 lie; write 2 "
+             "cuts");
   CHECK(fault(study_with("{on: [0, 1, 0, 1, 0]}")) ==
         at + "17: partition.on: 5 stages do not divide 12 layers; cuts or uneven: true allow it");
   CHECK(fault(study_with("{method: uniform, cuts: [2]}")) ==

@@ -104,8 +104,14 @@ TEST_CASE("cuts agree with the stages and the layers") {
       "cut");
   CHECK(error_of(kSmallStudy + "partition: []\n", {"parallel.pipeline=1"}) == "no error");
   CHECK(with("partition: [3, 6, 12]\n") ==
-        "study.yaml:5:12: partition: the last stage would begin at layer 12, but layers count from "
-        "0 to 11");
+        "study.yaml:5:19: partition[2]: the last stage would begin at layer 12, but layers count "
+        "from 0 to 11");
+  CHECK(with("partition:\n  {cuts: [3,\n    6, 12]}\n") ==
+        "study.yaml:7:8: partition.cuts[2]: the last stage would begin at layer 12, but layers "
+        "count from 0 to 11");
+  CHECK(
+      with("partition: {cuts: [3, 6]}\n").find("study.yaml:5:19: partition.cuts: 2 cuts make 3 ") ==
+      0);
   CHECK(with("partition: [3, 3, 6]\n") ==
         "study.yaml:5:16: partition[1]: expected at least 4, got 3");
 }

@@ -92,12 +92,13 @@ TEST_CASE("stages have the ops between their cuts, and pass on what crosses") {
         "2 decoder.layers.3.attention.dropout\n");
 }
 
-TEST_CASE("names that nothing has, and cuts that do not ascend, are refused at the partition") {
+TEST_CASE("names that nothing has, and cuts that do not ascend, are refused at the cut") {
   CHECK(refusal("[decoder.layers.1.mpl]")
-            .find("partition: no module and no op is named 'decoder.layers.1.mpl' (did you mean "
+            .find("partition[0]: no module and no op is named 'decoder.layers.1.mpl' (did you mean "
                   "decoder.layers.1.mlp") != std::string::npos);
   CHECK(refusal("[decoder.layers.2.mlp, 2]", "parallel.pipeline=3")
-            .find("layer 2 begins no later than the stage before it") != std::string::npos);
+            .find("partition[1]: layer 2 begins no later than the stage before it") !=
+        std::string::npos);
   CHECK(refusal("[embedding]").find("begins no later than the model") != std::string::npos);
   CHECK(refusal("[decoder.layers.2.mlp, 9]", "parallel.pipeline=3")
             .find("layers count from 0 to 3") != std::string::npos);
