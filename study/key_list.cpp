@@ -62,6 +62,18 @@ struct FormText {
   std::string operator()(const AnyForm&) const { return "anything"; }
 };
 
+/// "keys such as degree, method and balance", those first that it has to have.
+std::string some_keys(const MapForm& map) {
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> names(map.required.begin(), map.required.end());
+  for (const StudyKey& key : map.keys()) {
+    if (names.size() >= kShown) break;
+    if (std::find(names.begin(), names.end(), key.name) == names.end())
+      names.emplace_back(key.name);
+  }
+  return (map.keys().size() > names.size() ? "keys such as " : "the keys ") + join_words(names);
+}
+
 std::string join(const std::string& outer, const StudyKey& key) {
   return outer.empty() ? std::string(key.name) : outer + "." + std::string(key.name);
 }
@@ -145,6 +157,18 @@ std::string cell(std::string text) {
 }  // namespace
 
 std::vector<KeyLine> list_keys() { return KeyLister().all(); }
+
+std::string takes_text(const StudyKey& key) {
+  std::string text;
+  const MapForm* first = form_of<MapForm>(key);  // other maps have keys of the same table, or less
+  for (const KeyForm& form : key.forms) {
+    const auto* map = std::get_if<MapForm>(&form);
+    if (map != nullptr && map != first) continue;
+    text += (text.empty() ? "" : ", or ") +
+            (map == nullptr ? std::visit(FormText{}, form) : "a map with " + some_keys(*map));
+  }
+  return text;
+}
 
 void each_key(const std::function<void(const std::string& path, const StudyKey& key)>& visit) {
   std::set<std::string> known;  // forms of one map share keys

@@ -20,6 +20,10 @@ struct KeyLine {
 
 std::vector<KeyLine> list_keys();
 
+/// What a key takes, for a message: "an integer from 1 to 8, or a map with keys such as degree,
+/// method and balance".
+std::string takes_text(const StudyKey& key);
+
 /// Visits every key at each of its places, as --set names it.
 void each_key(const std::function<void(const std::string& path, const StudyKey& key)>& visit);
 

@@ -33,11 +33,10 @@ std::string in_curve(std::string_view curve, std::string_view key) {
 void record_shared_keys(Section& link_section) {
   auto& origins = link_section.study().origins;
   for (const std::string_view key : kCurveKeys) {
-    const auto origin = link_section.given(key);
-    if (!origin) continue;
-    for (const std::string_view curve : kCurves) {
-      origins[link_section.key_path(in_curve(curve, key))] = origin_of(*origin);
-    }
+    link_section.read_given(key, [&](const YamlNode& node) {
+      for (const std::string_view curve : kCurves)
+        origins[link_section.key_path(in_curve(curve, key))] = origin_of(node);
+    });
   }
 }
 

@@ -55,6 +55,16 @@ void refuse_option_into_name(const YamlNode& document, const std::string& assign
   }
 }
 
+[[noreturn]] void refuse_no_map(const YamlNode& document) {
+  std::string problem =
+      "expected a study, a map with at least model, cluster and training.global_batch, got ";
+  if (document.is_scalar())
+    problem += quoted(document.as_string());
+  else
+    problem += document.is_null() ? "nothing" : "a list";
+  document.fail(problem);
+}
+
 }  // namespace
 
 void apply_options(YamlNode& document, const std::vector<std::string>& sets) {
@@ -73,6 +83,7 @@ void apply_options(YamlNode& document, const std::vector<std::string>& sets) {
 Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
                       const StudyResolvers& resolvers) {
   apply_options(document, sets);
+  if (!document.is_map()) refuse_no_map(document);
   StudyDraft draft;
   draft.file = document.pos().file;
   draft.root = document.key_path();

@@ -1,12 +1,15 @@
 #include "study/study_section.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "engine/base/near_names.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
+#include "study/key_list.h"
 #include "study/study_origin.h"
 
 namespace trainyard {
@@ -30,6 +33,45 @@ std::optional<bool> read_bool_or(const YamlNode& node, std::string_view word) {
   if (node.is_scalar() && node.as_string() == word) return std::nullopt;
   return node.as_bool(std::string(word) + ", true or false");
 }
+
+namespace {
+
+template <typename... Forms>
+bool has_any(const StudyKey& key) {
+  return ((form_of<Forms>(key) != nullptr) || ...);
+}
+
+/// A number alone, or no number, where a quantity is wanted: what is suggested is such as the key
+/// takes.
+void refuse_bare_number(const StudyKey& key, const YamlNode& node) {
+  const auto* form = form_of<QuantityForm>(key);
+  if (form == nullptr || has_any<IntegerForm, NumberForm, WordForm, TextForm, AnyForm>(key)) return;
+  constexpr std::string_view kDigits = "+-.0123456789";
+  constexpr double kAlreadyBase =
+      1e6;  // so many are of the unit itself, which parse_quantity() says
+  const std::string text = node.as_string(), example(form->example);
+  const std::optional<double> number = parse_number(text);
+  if (number && std::abs(*number) < kAlreadyBase)
+    node.fail(quoted(text) + " has no unit; write " + text +
+              example.substr(example.find_first_not_of(kDigits)));
+  if (text.find_first_of(kDigits) != 0)
+    node.fail("expected a quantity such as " + example + ", got " + quoted(text));
+}
+
+/// Refuses a value of a kind that no form of the key has, with what the key takes.
+void refuse_kind(const StudyKey& key, const YamlNode& node) {
+  if (node.is_scalar()) refuse_bare_number(key, node);
+  const bool lists = has_any<ListForm, SweepForm, AnyForm>(key);
+  const bool maps = has_any<MapForm, EntriesForm, SweepForm, ShardingForm, AnyForm>(key);
+  const bool scalars =
+      has_any<IntegerForm, NumberForm, FlagForm, TextForm, WordForm, QuantityForm, AnyForm>(key);
+  if (node.is_scalar() && !scalars)
+    node.fail("expected " + takes_text(key) + ", got " + quoted(node.as_string()));
+  if (node.is_sequence() && !lists && maps)
+    node.fail("expected " + takes_text(key) + ", got a list");
+}
+
+}  // namespace
 
 bool StudyDraft::attempt(const std::function<void()>& read) {
   try {
@@ -96,10 +138,11 @@ std::string Section::key_path(std::string_view key) const {
 bool Section::contains(std::string_view key) const { return node_ && node_->contains(key); }
 
 std::optional<YamlNode> Section::given(std::string_view key) {
-  entry(key);
+  const StudyKey& known = entry(key);
   if (!node_) return std::nullopt;
   std::optional<YamlNode> value = node_->find(key);
   if (!value || value->is_null()) return std::nullopt;
+  refuse_kind(known, *value);
   draft_.origins[key_path(key)] = origin_of(*value);
   return value;
 }

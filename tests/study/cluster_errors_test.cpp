@@ -62,7 +62,7 @@ TEST_CASE("devices, links and kernels exist") {
         "study.yaml:3:10: cluster: missing required key 'inter'");
   CHECK(
       with_cluster("{device: a100, devices_per_node: 2, intra: {kind: nvlink, bandwidth: 300}}") ==
-      "study.yaml:3:79: cluster.intra.bandwidth: '300' has no unit; write 300 GB/s or 300 Gbit/s");
+      "study.yaml:3:79: cluster.intra.bandwidth: '300' has no unit; write 300 GB/s");
   CHECK(with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: pcie}") ==
         "study.yaml:3:10: cluster: does not say intra_gb_per_s, and pcie has no usual bandwidth");
   CHECK(with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: string}") ==

@@ -62,7 +62,9 @@ TEST_CASE("axes of tensor parallelism are named in their order") {
   CHECK_THAT(error("{tp0: 1, tp1: 1, tp2: 1, tp3: 1, tp4: 1}"), Catch::Contains(", got 5"));
   CHECK_THAT(error("{tp0: 0}"), Catch::Contains(at(".tp0: expected at least 1, got 0")));
   CHECK_THAT(error("{tp0: 1048576, tp1: 2}"), Catch::Contains(at(": more than 1048576 ranks")));
-  CHECK_THAT(error("[2, 2]"), Catch::Contains(at(": expected an integer, got a list")));
+  CHECK_THAT(error("[2, 2]"),
+             Catch::Contains(at(": expected an integer from 1 to 1048576, or a map from axis to an "
+                                "integer from 1 to 1048576, got a list")));
   // What the degree has to divide it divides as a product.
   CHECK_THAT(error("{tp0: 3}"), Catch::Contains("3 ranks do not divide heads 8"));
 }
@@ -126,7 +128,8 @@ TEST_CASE("what is wrong in a sharding is said at its place") {
   CHECK(error_in("{'': [R]}") ==
         "study.yaml:5:16: sharding.a: an empty name of a parameter, input or output");
   CHECK(error_of(kTwoAxes + "sharding: [1]\n") ==
-        "study.yaml:5:11: sharding: expected a map, got a list");
+        "study.yaml:5:11: sharding: expected a map from module patterns to specs by parameter, "
+        "input, input.N or output, and a strategy, got a list");
   // With one axis, how to have several.
   CHECK(error_of(kSmallStudy, {"sharding={a: {weight: [tp0]}}"}) ==
         "--set sharding={a: {weight: [tp0]}}: sharding.a.weight[0]: the mesh has no axis 'tp0'; "

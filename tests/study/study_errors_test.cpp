@@ -21,8 +21,12 @@ TEST_CASE("what is missing or unknown is named") {
   CHECK(error_of("model: gpt-tiny\n") == "study.yaml:1:1: missing required key 'cluster'");
   CHECK(error_of("model: gpt-tiny\ncluster: box\n") ==
         "study.yaml:1:1: training: missing required key 'global_batch'");
-  CHECK(error_of("") == "study.yaml:1:1: expected a map, got nothing");
-  CHECK(error_of("[]") == "study.yaml:1:1: expected a map, got a list");
+  const std::string wanted =
+      "study.yaml:1:1: expected a study, a map with at least model, cluster and "
+      "training.global_batch, got ";
+  CHECK(error_of("") == wanted + "nothing");
+  CHECK(error_of("[]") == wanted + "a list");
+  CHECK(error_of("gpt3") == wanted + "'gpt3'");
   CHECK(with("modle: x\n") ==
         "study.yaml:5:1: modle: unknown key (did you mean model?); this map takes: checkpoint, "
         "cluster, confidence, data, "

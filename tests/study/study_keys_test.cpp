@@ -41,6 +41,52 @@ TEST_CASE("every key is listed once and says what it takes and what it is") {
     CHECK(paths.contains(path));
 }
 
+TEST_CASE("a value of a kind that a key has no form for is told what the key takes") {
+  const auto set = [](const std::string& key, const std::string& value) {
+    const std::string option = key + "=" + value;
+    const std::string error = error_of(kSmallStudy, {option}), place = key + ": ";
+    const std::size_t at = error.find(place);
+    return at == std::string::npos ? error : error.substr(at + place.size());
+  };
+  CHECK(set("checkpoint", "3") == "expected a map with the keys every and keep, got '3'");
+  CHECK(set("data", "[1]").starts_with("expected a map with keys such as "));
+  CHECK(
+      set("training", "3")
+          .starts_with(
+              "expected a map with keys such as global_batch, microbatch and precision, got '3'"));
+  CHECK(set("parallel.context", "[1]") ==
+        "expected an integer from 1 to 1048576, or a map with the keys degree, method and balance, "
+        "got a list");
+  CHECK(set("cluster.speed", "3").starts_with("expected a map from device to a number"));
+  CHECK(set("partition", "{cuts: 3}").find("got '3'") != std::string::npos);
+}
+
+TEST_CASE("what is suggested for a quantity without its unit is taken") {
+  int tried = 0;
+  each_key([&](const std::string& path, const StudyKey& key) {
+    const auto* form = form_of<QuantityForm>(key);
+    if (form == nullptr || form_of<IntegerForm>(key) != nullptr) return;
+    // A search's budget is of that method.
+    const bool of_search = path == "partition.budget";
+    const auto error = [&](const std::string& value) {
+      return error_of(kSmallStudy, {of_search ? "partition={method: search, budget: " + value + "}"
+                                              : path + "=" + value});
+    };
+    CAPTURE(path);
+    const std::string bare = error("3"), mark = path + ": '3' has no unit; write ";
+    const std::size_t at = bare.find(mark);
+    if (at == std::string::npos) return;  // a key around it is missing, or has another form here
+    ++tried;
+    const std::string rest = bare.substr(at + mark.size());
+    CHECK(error(rest.substr(0, rest.find(" or "))).find(path + ": ") == std::string::npos);
+    const std::string other = error("x"), such = path + ": expected a quantity such as ";
+    if (other.find(such) == std::string::npos) return;  // read by the files' reader
+    CHECK(other.find(such + std::string(form->example)) != std::string::npos);
+    CHECK(error(std::string(form->example)).find(path + ": ") == std::string::npos);
+  });
+  CHECK(tried >= 12);
+}
+
 TEST_CASE("axes of a family that has none are refused") {
   CHECK(error_of(kSmallStudy, {"model={preset: gpt-tiny, axes: {seq: 8}}"})
             .find("model.axes: means nothing to family") != std::string::npos);
