@@ -16,6 +16,21 @@ bool is_flat(const YamlNode& study) {
   return cluster.is_map() && cluster.contains("gpu");
 }
 
+/// The entry of `map`.`key`; nullptr: there is none.
+const StudyKey* entry_of(const std::string& map, const std::string& key) {
+  const StudyKey* block = find_key(study_keys(), map);
+  const auto* keys = block == nullptr ? nullptr : form_of<MapForm>(*block);
+  return keys == nullptr ? nullptr : find_key(keys->keys(), key);
+}
+
+/// The key of the map that `map`.`key` may be, which its short form says; empty: there is none
+/// such.
+std::string said_in_short(const std::string& map, const std::string& key) {
+  const StudyKey* entry = entry_of(map, key);
+  const auto* form = entry == nullptr ? nullptr : form_of<MapForm>(*entry);
+  return form == nullptr ? "" : std::string(form->in_short);
+}
+
 /// Fails where the study says `key` of `map` beside the short word at `alias_pos`.
 void refuse_both(const YamlNode& study, const std::string& map, const std::string& key,
                  const SourcePos& alias_pos, const std::string& alias_path) {
@@ -27,26 +42,11 @@ void refuse_both(const YamlNode& study, const std::string& map, const std::strin
                         to_string(block.key_pos(key)) + "; leave one of them out");
 }
 
-/// The one required key of `map`.`key`, where that has a short word and may be a map: the degree of
-/// context parallelism. Empty: it is none such.
+/// `degree` of a map of context parallelism, where a number goes whose key has a short word. Empty:
+/// the key takes no map, or has no short word.
 std::string number_of(const std::string& map, const std::string& key) {
-  const StudyKey* block = find_key(study_keys(), map);
-  const auto* keys = block == nullptr ? nullptr : form_of<MapForm>(*block);
-  const StudyKey* entry = keys == nullptr ? nullptr : find_key(keys->keys(), key);
-  const auto* form = entry == nullptr ? nullptr : form_of<MapForm>(*entry);
-  const bool stands_for_number = form != nullptr && !entry->aliases.empty();
-  if (!stands_for_number || form->required.size() != 1) return "";
-  return std::string(form->required.front());
-}
-
-/// The key of the map that its short form says: the one that it has to have, or a method's name, or
-/// the peak of a learning rate.
-std::string said_in_short(const MapForm& form) {
-  if (form.required.size() == 1) return std::string(form.required.front());
-  for (const char* key : {"method", "peak"}) {
-    if (form.required.empty() && find_key(form.keys(), key) != nullptr) return key;
-  }
-  return "";
+  const StudyKey* entry = entry_of(map, key);
+  return entry == nullptr || entry->aliases.empty() ? "" : said_in_short(map, key);
 }
 
 /// Where `path` goes on into a key whose value is short for a map, as `zero: 3` for `{stage: 3}`,
@@ -57,8 +57,6 @@ void widen_short_form(const std::string& path, YamlNode& study) {
   for (std::size_t start = 0, dot = 0; (dot = path.find('.', start)) != std::string::npos;
        start = dot + 1) {
     const std::string name = path.substr(start, dot - start);
-    if (name == "model" || name == kCluster)
-      return;  // a preset's name, or a file's: study_reader.cpp
     const StudyKey* key = find_key(*table, name);
     const auto* form = key == nullptr ? nullptr : form_of<MapForm>(*key);
     if (form == nullptr || !block.is_map() || !block.contains(name)) return;
@@ -66,9 +64,8 @@ void widen_short_form(const std::string& path, YamlNode& study) {
     YamlNode value = block.at(name);
     if (value.is_scalar()) {
       const std::string inner = path.substr(dot + 1, path.find('.', dot + 1) - dot - 1);
-      const std::string stands_for = said_in_short(*form);
-      if (!stands_for.empty() && find_key(*table, inner) != nullptr)
-        block.wrap_name(name, stands_for);
+      if (!form->in_short.empty() && find_key(*table, inner) != nullptr)
+        block.wrap_name(name, std::string(form->in_short));
       return;
     }
     block = std::move(value);

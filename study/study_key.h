@@ -72,12 +72,14 @@ struct ListForm {
 };
 
 /// A map with the keys of a table, all but `required` with a default. `defined`: under which name
-/// the schema has it once for all its places; such a map may be absent.
+/// the schema has it once for all its places; such a map may be absent. `in_short`: its key that
+/// the value says where it is no map, as `zero: 3` says the stage; empty: no key.
 struct MapForm {
   const KeyTable& (*keys)();
   std::string_view help = {};
   std::vector<std::string_view> required = {};
   std::string_view defined = {};
+  std::string_view in_short = {};
 };
 
 /// A map from numbers or sizes to what `values` says: {2: 0.64, 8: 0.75}.

@@ -226,7 +226,7 @@ const KeyTable& parallel_keys() {
        .aliases = {"vpp"},
        .matters = "interleaved"},
       {.name = "context",
-       .forms = {kDegree, MapForm{context_keys, "context parallelism", {"degree"}}},
+       .forms = {kDegree, MapForm{context_keys, "context parallelism", {"degree"}, {}, "degree"}},
        .help = "ranks that share a sequence",
        .fallback = "1",
        .aliases = {"cp"}},
@@ -241,7 +241,7 @@ const KeyTable& parallel_keys() {
        .field = of_parallel<&P::sequence_parallel>(),
        .aliases = {"sp"}},
       {.name = "zero",
-       .forms = {IntegerForm{0, 3}, MapForm{zero_keys, "ZeRO", {"stage"}}},
+       .forms = {IntegerForm{0, 3}, MapForm{zero_keys, "ZeRO", {"stage"}, {}, "stage"}},
        .help = "stage of ZeRO",
        .fallback = "0"},
       {.name = "fsdp", .forms = {FlagForm{}}, .help = "true: stage 3 of ZeRO", .fallback = "false"},
@@ -258,7 +258,7 @@ const KeyTable& parallel_keys() {
        .fallback = "the framework's"},
       {.name = "tensor_method",
        .forms = {WordForm{tensor_method_words()},
-                 MapForm{tensor_method_keys, "how layers are split", {"name"}}},
+                 MapForm{tensor_method_keys, "how layers are split", {"name"}, {}, "name"}},
        .help =
            "how layers are split: as Megatron-LM splits them, on a mesh of two axes (atp), by a "
            "table (auto), over ranks with samples of their own (smp), op by op as costs least "
@@ -271,7 +271,7 @@ const KeyTable& parallel_keys() {
        .fallback = "all"},
       {.name = "tensor_overlap",
        .forms = {WordForm{kTensorOverlapWords},
-                 MapForm{tensor_overlap_keys, "a microbatch in chunks", {}}},
+                 MapForm{tensor_overlap_keys, "a microbatch in chunks", {}, {}, "scope"}},
        .help = "chunks of a microbatch, two unless said, hide each other's collectives: within a "
                "product, within each layer or across all of a stage",
        .fallback = "none"},

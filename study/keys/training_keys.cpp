@@ -73,7 +73,7 @@ const KeyTable& training_keys() {
        .aliases = {"mbs"}},
       {.name = "precision",
        .forms = {WordForm{kPrecisionWords, {}, "precision"},
-                 MapForm{precision_keys, "precision and how FP8 is scaled", {"type"}}},
+                 MapForm{precision_keys, "precision and how FP8 is scaled", {"type"}, {}, "type"}},
        .help = "of weights and activations; tf32: fp32 that tensor cores multiply as TF32; fp8: "
                "products of linear layers in 8 bits, the rest in bf16",
        .fallback = "bf16"},
@@ -114,7 +114,7 @@ const KeyTable& training_keys() {
        .field = of_training<&T::steps>()},
       {.name = "lr",
        .forms = {NumberForm{0, kRateBelow},
-                 MapForm{learning_rate_keys, "learning rate over the run"}},
+                 MapForm{learning_rate_keys, "learning rate over the run", {}, {}, "peak"}},
        .help = "learning rate"},
       {.name = "betas",
        .forms = {ListForm{NumberForm{0, 1}, 2, 2}},

@@ -87,6 +87,23 @@ TEST_CASE("what is suggested for a quantity without its unit is taken") {
   CHECK(tried >= 12);
 }
 
+TEST_CASE("what a value says in place of a map is a key of the map") {
+  int maps = 0;
+  each_key([&](const std::string& path, const StudyKey& key) {
+    const auto* form = form_of<MapForm>(key);
+    if (form == nullptr || form->in_short.empty()) return;
+    CAPTURE(path);
+    ++maps;
+    CHECK(find_key(form->keys(), form->in_short) != nullptr);
+    // A map of it alone is complete.
+    for (const std::string_view required : form->required) CHECK(required == form->in_short);
+  });
+  CHECK(maps == 10);
+  CHECK(read(kSmallStudy, {"parallel.tensor=2", "parallel.tensor_overlap=linear",
+                           "parallel.tensor_overlap.chunks=4", "training.microbatch=4"})
+            .parallel.tensor_overlap == "linear 4");
+}
+
 TEST_CASE("axes of a family that has none are refused") {
   CHECK(error_of(kSmallStudy, {"model={preset: gpt-tiny, axes: {seq: 8}}"})
             .find("model.axes: means nothing to family") != std::string::npos);
