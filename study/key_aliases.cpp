@@ -37,9 +37,12 @@ void refuse_both(const YamlNode& study, const std::string& map, const std::strin
   if (!study.contains(map)) return;
   const YamlNode block = study.at(map);
   if (!block.is_map() || !block.contains(key)) return;
+  const std::string inner = block.at(key).is_map() ? said_in_short(map, key) : "";
+  std::string remedy = "leave one of them out";
+  if (!inner.empty()) remedy = "say " + inner + " there, and leave this word out";
   throw ConfigError(alias_pos, alias_path,
                     "stands for " + map + "." + key + ", which is at " +
-                        to_string(block.key_pos(key)) + "; leave one of them out");
+                        to_string(block.key_pos(key)) + "; " + remedy);
 }
 
 /// `degree` of a map of context parallelism, where a number goes whose key has a short word. Empty:
@@ -108,7 +111,11 @@ void resolve_aliases(YamlNode& study) {
 std::string any_key_of_alias(const std::string& path) {
   std::string found = path;
   each_alias([&](const std::string& map, const std::string& alias, const std::string& key) {
-    if (path == alias || path == map + "." + alias) found = map + "." + key;
+    for (const std::string& word : {alias, map + "." + alias}) {
+      // A word that stands for a map has its keys: cp.method.
+      const bool within = path.starts_with(word + ".") && !said_in_short(map, key).empty();
+      if (path == word || within) found = map + "." + key + path.substr(word.size());
+    }
   });
   return found;
 }

@@ -17,8 +17,8 @@ void resolve_aliases(YamlNode& study);
 void each_alias(const std::function<void(const std::string& map, const std::string& alias,
                                          const std::string& key)>& visit);
 
-/// The key that `path` stands for, as --set and sweep: have it; `path` itself where it is none's
-/// short word.
+/// The key that `path` stands for, as --set and sweep: have it (`cp`, and `cp.method` of its map);
+/// `path` itself where it is none's short word.
 std::string key_of_alias(const std::string& path);
 
 /// The same of the cluster's words, too, which in a case's flat words are keys of their own.

@@ -35,6 +35,7 @@ TEST_CASE("a degree alone is a ring from both ends, and ulysses balances nothing
 
 TEST_CASE("cp is the degree, whatever the method") {
   using Method = ContextConfig::Method;
+  using Balance = ContextConfig::Balance;
   CHECK(read_context("4", {"cp=2"}) == ContextConfig{.degree = 2});
   CHECK(read_context("{degree: 4, method: all-gather}", {"cp=2"}).method == Method::kAllGather);
   CHECK(read_context("{degree: 4, method: all-gather}", {"cp=2"}).degree == 2);
@@ -45,6 +46,18 @@ TEST_CASE("cp is the degree, whatever the method") {
   CHECK(read_context("{degree: 4, method: all-gather}", {"parallel.context={degree: 2}"}).method ==
         Method::kRing);
   CHECK(read(kLlamaStudy, {"cp=2", "dp=4"}).parallel.context.degree == 2);
+  // Beside keys of its map, in any order and spelling, in the study and as options.
+  const ContextConfig both{2, Method::kUlysses, Balance::kNone};
+  for (const std::vector<std::string>& sets :
+       std::vector<std::vector<std::string>>{{"cp=2", "cp.method=ulysses"},
+                                             {"parallel.cp=2", "parallel.cp.method=ulysses"},
+                                             {"parallel.context=2", "cp.method=ulysses"},
+                                             {"cp.degree=2", "cp.method=ulysses"}})
+    CHECK(read(kLlamaStudy, sets).parallel.context == both);
+  CHECK(read(kLlamaStudy + "cp: 2\n", {"cp.method=ulysses"}).parallel.context == both);
+  CHECK(error_of(kLlamaStudy + "cp: 2\nparallel: {context: {method: ulysses}}\n") ==
+        "study.yaml:4:1: cp: stands for parallel.context, which is at study.yaml:5:12; say degree "
+        "there, and leave this word out");
 }
 
 TEST_CASE(

@@ -169,6 +169,8 @@ TEST_CASE("options and sweeps take short words") {
   CHECK(key_of_alias("gbs") == "training.global_batch");
   CHECK(key_of_alias("training.gbs") == "training.global_batch");
   CHECK(key_of_alias("gbs.peak") == "gbs.peak");
+  CHECK(key_of_alias("cp.method") == "parallel.context.method");
+  CHECK(key_of_alias("parallel.cp.method") == "parallel.context.method");
   const Sweep sweep = read_sweep(YamlNode::parse("{tp: [1, 2], parallel.pp: [1, 2]}", "s.yaml"));
   CHECK(sweep.keys()[0]->path == "parallel.tensor");
   CHECK(sweep.keys()[1]->path == "parallel.pipeline");
