@@ -17,6 +17,12 @@ std::string minutes_problem(const std::string& text) {
   return "expected 0.2 to 1440 minutes, got " + trainyard::quoted(text);
 }
 
+/// "" where the text is a device that train, emulate and calibrate know.
+std::string device_problem(const std::string& text) {
+  if (text == "cpu" || text == "cuda") return "";
+  return "expected cpu or cuda (a GPU), got " + trainyard::quoted(text);
+}
+
 }  // namespace
 
 void add_train_options(CLI::App& command, TrainOptions& options) {
@@ -27,7 +33,8 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
       ->allow_extra_args(false);
   command.add_option("--ranks", options.ranks, "processes to start; sets cluster.ranks")
       ->check(CLI::Range(1, kMaxRanks));
-  command.add_option("--device", options.device, "cpu or cuda; must be what training.kernels says");
+  command.add_option("--device", options.device, "cpu or cuda; must be what training.kernels says")
+      ->check(device_problem);
   command.add_option("--steps", options.steps, "the run's total; sets training.steps")
       ->check(CLI::Range(std::int64_t{1}, kMaxSteps));
   CLI::Option* resume =
@@ -63,7 +70,7 @@ void add_emulate_options(CLI::App& command, EmulateOptions& options) {
   command
       .add_option("--device", options.device,
                   "cpu or cuda; default: the study's, where this machine has it, else cpu")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+      ->check(device_problem);
   command.add_option("--profile", options.profile,
                      "hardware profile of the device that emulates: of predicted times; default: "
                      "the study's, or that of this CPU");
@@ -89,7 +96,7 @@ void add_measure_options(CLI::App& command, MeasureOptions& options) {
       .add_option("--device", options.device,
                   "cpu or cuda: whose kernels are timed; of --pairs default: GPUs where there are "
                   "two")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+      ->check(device_problem);
   command
       .add_option("--ranks", options.ranks,
                   "of --pairs: devices (default: all GPUs; of a CPU 2 to 8, as it has cores)")

@@ -140,6 +140,15 @@ TEST_CASE("commands that need LibTorch say what is wrong with their options with
     CHECK_THAT(none.err, Catch::Contains("required"));
     CHECK(run(folder, {command, "study.yaml", "--no-such-option"}).exit == kWrongInput);
   }
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"train", "study.yaml"}, {"emulate", "study.yaml", "--rank", "0"}, {"calibrate"}}) {
+    std::vector<std::string> words = command;
+    words.insert(words.end(), {"--device", "gpu"});
+    const Answer gpu = run(folder, words);
+    CAPTURE(command.front(), gpu.err);
+    CHECK(gpu.exit == kWrongInput);
+    CHECK_THAT(gpu.err, Catch::Contains("--device: expected cpu or cuda (a GPU), got 'gpu'"));
+  }
 }
 
 TEST_CASE("an answer that does not reach its reader is exit 3, of every command") {
