@@ -117,4 +117,22 @@ TEST_CASE("GPUs of one NVLink domain stay on NVLink, whatever their hosts") {
         Approx(together));
 }
 
+TEST_CASE("nodes of a preset that is an NVLink domain are domains, where a study says one hosts") {
+  const std::string rest = "parallel: {tensor: 8}\ntraining: {global_batch: 36, precision: bf16}\n";
+  const auto cluster = [&](const std::string& words) {
+    return prepare_text(kModel + ("cluster: {" + words + "}\n") + rest).study.cluster;
+  };
+  const Cluster racks = cluster("preset: gb200-nvl72, nodes: 2");
+  CHECK(racks.num_devices == 2 * 72);
+  CHECK(racks.num_nodes == 2);
+  const Cluster hosts = cluster(
+      "device: gb200-186g, devices_per_node: 4, nodes: 36, intra: nvswitch, "
+      "inter: {kind: infiniband-ndr, bandwidth: 200 GB/s}, nvlink_domain: 72");
+  CHECK(hosts.num_devices == 36 * 4);
+  CHECK(hosts.num_nodes == 2);
+  CHECK(hosts.devices_per_node == 72);
+  // What is said of a host is there 18 times: memory of 960 GB.
+  CHECK(racks.host.capacity == 18 * Bytes{960'000'000'000});
+}
+
 }  // namespace trainyard
