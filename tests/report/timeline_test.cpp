@@ -100,6 +100,31 @@ TEST_CASE("what is alive is shown at the times of the ops that make it so") {
   CHECK(highest == peaks[0].total);
 }
 
+TEST_CASE("each rank's ops are of one step, which takes it a period wherever it begins") {
+  // The first and the last stage have the table of a large vocabulary to update, and begin the next
+  // step later than those between them: what they do behind the period is this step's update.
+  const Simulated step = simulate_text(
+      "model: {family: gpt, layers: 4, hidden: 512, heads: 8, vocab: 51200, seq_len: 512}\n"
+      "cluster: {preset: dgx-a100-80g, nodes: 1}\n"
+      "parallel: {pipeline: 4, data: 2}\ntraining: {global_batch: 16}\n",
+      true);
+  const auto period = static_cast<Ticks>(step.result.summary.iteration_time * kTicksPerSecond);
+  REQUIRE(step.timeline.ranks.size() == 4);
+  for (const TimelineRank& rank : step.timeline.ranks) {
+    CAPTURE(rank.rank);
+    Ticks first = rank.ops.front().start, last = 0;
+    std::set<std::pair<std::uint32_t, Microbatch>> calls;
+    for (const TimelineCall& call : rank.calls) calls.insert({call.segment, call.mb});
+    CHECK(std::ssize(calls) == std::ssize(rank.calls));  // each once
+    for (const TimelineOp& op : rank.ops) {
+      first = std::min(first, op.start);
+      last = std::max(last, op.end);
+    }
+    CHECK(last - first <= period + 2);  // whole ticks
+    CHECK((last > period + 2) == (rank.pipeline_rank == 0 || rank.pipeline_rank == 3));
+  }
+}
+
 TEST_CASE("activations grow op by op in a forward, and shrink so in a backward") {
   // One rank, one microbatch. Each of 8 layers keeps as much.
   const Timeline timeline =
