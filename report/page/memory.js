@@ -30,7 +30,7 @@ function drawMemory() {
       .append(...STACK.map((i) => element("span", {}, swatch(MEMORY_PARTS[i].colour), MEMORY_PARTS[i].name)));
   let shown = Math.min(CHARTS_SHOWN, ranks.length);
   const paint = () => {
-    byId("memory-charts").replaceChildren(...ranks.slice(0, shown).map((rank) => memoryChart(rank, scale)));
+    byId("memory-charts").replaceChildren(...ranks.slice(0, shown).map((rank) => memoryChart(rank, scale, shown)));
     byId("memory-more").replaceChildren();
     if (shown < ranks.length) {
       byId("memory-more")
@@ -48,8 +48,8 @@ function drawMemory() {
   redraws.push(paint);
 }
 
-function memoryChart(rank, {capacity, top}) {
-  const width = chartWidth(byId("memory-charts"), 380, 24), height = 170, left = 62, right = 8, bottom = 22, above = 8;
+function memoryChart(rank, {capacity, top}, charts) {
+  const width = chartWidth(byId("memory-charts"), 380, 24, charts), height = 170, left = 62, right = 8, bottom = 22, above = 8;
   const x = (time) => left + time / timeline.end * (width - left - right);
   const y = (bytes) => height - bottom - bytes / top * (height - bottom - above);
   const peak = rank.memory.reduce((a, b) => (bytesAlive(b) > bytesAlive(a) ? b : a));
@@ -116,10 +116,10 @@ function memoryChart(rank, {capacity, top}) {
       svg);
 }
 
-// The width of one cell of a grid whose cells are at least `least` wide.
-function chartWidth(grid, least, gap) {
+// The width of one of `count` cells of a grid whose cells are at least `least` wide.
+function chartWidth(grid, least, gap, count) {
   const all = grid.clientWidth;
-  const columns = Math.max(1, Math.floor((all + gap) / (least + gap)));
+  const columns = Math.min(count, Math.max(1, Math.floor((all + gap) / (least + gap))));
   return Math.max(260, (all - gap * (columns - 1)) / columns);
 }
 

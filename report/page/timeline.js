@@ -45,7 +45,7 @@ function drawTimeline() {
   byId("timeline-lead").textContent = TIMELINE_LEADS[run.kind] +
       " Each row is a rank: its compute stream (tall; empty where it waits), below it the streams of its communication. The fainter a communication box, the less of the time it is in use." +
       (timeline.ranks.some((rank) => rank.standsFor > 1) ?
-           " A rank marked \u00d7n stands for n that behave alike." :
+           " A rank that stands for several is one of those that behave alike." :
            "") +
       (timeline.ranks.some((rank) => rank.calls.pair.some((other, call) => other >= 0 && callsOnMain(rank, call).length > 1)) ?
            " A forward and a backward that run together are one box, the forward above." :

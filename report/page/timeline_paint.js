@@ -39,7 +39,7 @@ function readColours() {
 
 function paintTimeline() {
   chart.width = byId("timeline-view").clientWidth;
-  chart.labelWidth = chart.width > 640 ? 132 : 66;
+  chart.labelWidth = chart.width > 640 ? 168 : 66;
   readColours();
   const context = sizedCanvas(chart.canvas, chart.width, chart.height);
   context.fillStyle = chart.colours.back;
@@ -86,7 +86,7 @@ function paintLaneLabel(context, {lane, y, height}) {
     const side = lane.rank.side && !roomy ? (lane.rank.side === "measured" ? " real" : " sim") : "";
     const words = side ? lane.rank.rank + side : "rank " + lane.rank.rank;
     context.fillText(words, 8, y + height / 2);
-    const beside = lane.rank.side || (lane.rank.standsFor > 1 ? "\u00d7" + lane.rank.standsFor : "");
+    const beside = lane.rank.side || (lane.rank.standsFor > 1 ? "stands for " + lane.rank.standsFor : "");
     if (beside && roomy) {
       const used = context.measureText(words).width;
       context.font = "11px system-ui, sans-serif";

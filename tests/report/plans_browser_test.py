@@ -118,8 +118,26 @@ def test_gathered(browser, out):
     check("counters follow the ops", len({event["ts"] for event in counters}) > 4 * 8 * 2 * 2, len(counters))
 
 
+def test_labels(browser):
+    """A rank that stands for others says so in words."""
+    browser.evaluate("""(() => {
+      const canvas = CanvasRenderingContext2D.prototype, fill = canvas.fillText;
+      window.painted = new Set();
+      canvas.fillText = function (words, ...rest) { window.painted.add(words); return fill.call(this, words, ...rest); };
+    })()""")
+    browser.evaluate("document.getElementById('timeline-canvas').focus()")
+    browser.key("+", "0")
+    browser.painted()
+    words = browser.evaluate("[...window.painted]")
+    # Replicas behave alike: of eight one is drawn.
+    check("a row says how many ranks it stands for", "rank 0" in words and "stands for 8" in words, words)
+
+
 def test_images(browser):
     throughput = browser.evaluate("[...document.querySelectorAll('#figures .figure')].map((f) => f.innerText).find((t) => t.startsWith('Throughput'))")
+    # The one chart has the width of the page.
+    chart, page = browser.evaluate("['#memory-charts svg', '#memory'].map((part) => document.querySelector(part).clientWidth)")
+    check("a single chart of memory has all the room", chart > 0.9 * page > 700, chart, page)
     check("images are counted in images", "images/s" in throughput.split("tokens/s")[0], throughput)
     shown = browser.evaluate("!document.getElementById('idle').hidden")
     check("the table of idle time has rows where it is shown", not shown or len(table(browser, "#idle-table")) > 0)
@@ -202,6 +220,7 @@ def test(chromium, trainyard, folder, keep):
     with Browser(chromium, 1280, 900) as browser:
         browser.open(os.path.join(images, "report.html"))
         test_images(browser)
+        test_labels(browser)
     pairs = simulate(trainyard, folder, "pairs.yaml", PAIRS)
     for width, height in ((1280, 900), (390, 844)):
         with Browser(chromium, width, height) as browser:
