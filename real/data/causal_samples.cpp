@@ -12,8 +12,7 @@ CausalSamples::CausalSamples(const Study& study)
     : seq_len_(study.model.seq_len),
       first_position_(study.model.position_offset),
       documents_(study.documents),
-      windows_(make_token_windows(study, study.model.vocab,
-                                  {.length = seq_len_ + 1, .stride = seq_len_})) {}
+      windows_(make_token_windows(study, study.model.vocab, causal_windows(seq_len_))) {}
 
 void CausalSamples::fill(std::string_view name, std::int64_t index,
                          std::span<std::int64_t> out) const {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "real/data/draws.h"
+#include "engine/data/draws.h"
 
 namespace trainyard {
 

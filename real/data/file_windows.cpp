@@ -3,18 +3,13 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "real/data/draws.h"
+#include "engine/data/draws.h"
 
 namespace trainyard {
 
 namespace {
 
 std::string text(std::int64_t value) { return std::to_string(value); }
-
-std::int64_t count_windows(const TokenFile& file, const WindowShape& shape) {
-  const std::int64_t tokens = file.num_tokens();
-  return tokens < shape.length ? 0 : (tokens - shape.length) / shape.stride + 1;
-}
 
 }  // namespace
 
@@ -24,7 +19,7 @@ FileWindows::FileWindows(TokenFile file, std::int64_t num_symbols, const WindowS
       num_symbols_(num_symbols),
       shape_(shape),
       order_(order),
-      num_windows_(count_windows(file_, shape)) {
+      num_windows_(count_windows(file_.num_tokens(), shape)) {
   if (num_windows_ >= shape.least_count) return;
   const std::int64_t needed = shape.length + (shape.least_count - 1) * shape.stride;
   throw ConfigError(file_.path() + ": has " + text(file_.num_tokens()) + " tokens; " +

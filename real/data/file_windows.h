@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "real/data/epoch_order.h"
-#include "real/data/token_file.h"
+#include "engine/data/epoch_order.h"
+#include "engine/data/token_file.h"
 #include "real/data/token_windows.h"
 
 namespace trainyard {

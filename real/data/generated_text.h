@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "engine/base/indexed.h"
-#include "real/data/draws.h"
+#include "engine/data/draws.h"
 #include "real/data/token_windows.h"
 
 namespace trainyard {

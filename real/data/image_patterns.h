@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/base/indexed.h"
-#include "real/data/draws.h"
+#include "engine/data/draws.h"
 
 namespace trainyard {
 

@@ -7,7 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/base/indexed.h"
 #include "engine/base/user_text.h"
-#include "real/data/draws.h"
+#include "engine/data/draws.h"
 #include "real/data/noisy_labels.h"
 #include "study/study_origin.h"
 

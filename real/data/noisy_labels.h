@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "real/data/draws.h"
+#include "engine/data/draws.h"
 
 namespace trainyard {
 

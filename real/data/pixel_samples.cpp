@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "real/data/draws.h"
+#include "engine/data/draws.h"
 #include "real/data/noisy_labels.h"
 #include "study/study_origin.h"
 

@@ -7,10 +7,10 @@
 #include "engine/base/error.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
+#include "engine/data/token_type.h"
 #include "real/checkpoint/convert.h"
 #include "real/checkpoint/host_file.h"
 #include "real/checkpoint/piece.h"
-#include "real/data/token_type.h"
 #include "study/study_origin.h"
 
 namespace trainyard {

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "engine/base/indexed.h"
+#include "engine/data/epoch_order.h"
 #include "engine/graph/graph.h"
-#include "real/data/epoch_order.h"
 #include "real/data/sample_inputs.h"
 #include "real/data/samples.h"
 #include "real/data/tensor_files.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "real/data/byte_tokens.h"
+#include "engine/data/byte_tokens.h"
 #include "real/data/file_windows.h"
 #include "real/data/generated_text.h"
 #include "real/data/uniform_tokens.h"

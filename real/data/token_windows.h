@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "engine/data/window_shape.h"
 #include "study/study.h"
 
 namespace trainyard {
@@ -37,13 +38,6 @@ class TokenWindows {
   virtual std::optional<double> best_causal_loss(std::int64_t seq_len) const = 0;
 
   virtual std::string description() const = 0;
-};
-
-/// How a stream of tokens is cut into windows.
-struct WindowShape {
-  std::int64_t length = 0;       // tokens
-  std::int64_t stride = 0;       // from the begin of one to the begin of the next
-  std::int64_t least_count = 1;  // fewer in a file are refused
 };
 
 /// The windows that study.data asks for, of tokens in [0, num_ids). Throws ConfigError where the

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "real/data/draws.h"
+#include "engine/data/draws.h"
 #include "real/data/token_windows.h"
 
 namespace trainyard {

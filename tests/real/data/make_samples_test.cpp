@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "real/data/samples.h"
+#include "tests/engine/data/file_bytes.h"
 #include "tests/real/data/data_studies.h"
-#include "tests/real/data/file_bytes.h"
 #include "tests/study/study_fixture.h"
 
 namespace trainyard {

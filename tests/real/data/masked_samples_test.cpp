@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "tests/engine/data/file_bytes.h"
 #include "tests/real/data/data_studies.h"
-#include "tests/real/data/file_bytes.h"
 
 namespace trainyard {
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <numeric>
 
+#include "tests/engine/data/file_bytes.h"
 #include "tests/real/data/data_studies.h"
-#include "tests/real/data/file_bytes.h"
 
 namespace trainyard {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/data/permutation.h"
 #include "models/model.h"
 #include "models/onnx/onnx_graph.h"
-#include "real/data/permutation.h"
 #include "tests/real/data/data_studies.h"
 #include "tests/real/data/written_tensors.h"
 #include "tests/support/onnx_file.h"

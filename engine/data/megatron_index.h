@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-#include "real/data/token_type.h"
+#include "engine/data/token_type.h"
 
 namespace trainyard {
 

@@ -1,12 +1,11 @@
-#include "real/data/token_file.h"
+#include "engine/data/token_file.h"
 
 #include <algorithm>
 #include <bit>
 #include <utility>
 
 #include "engine/base/error.h"
-#include "real/data/byte_tokens.h"
-#include "real/data/megatron_index.h"
+#include "engine/data/byte_tokens.h"
 
 namespace trainyard {
 

@@ -1,6 +1,6 @@
-#include "real/data/epoch_order.h"
+#include "engine/data/epoch_order.h"
 
-#include "real/data/permutation.h"
+#include "engine/data/permutation.h"
 
 namespace trainyard {
 

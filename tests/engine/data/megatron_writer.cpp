@@ -1,9 +1,9 @@
-#include "tests/real/data/megatron_writer.h"
+#include "tests/engine/data/megatron_writer.h"
 
 #include <limits>
 
 #include "engine/base/error.h"
-#include "real/data/megatron_index.h"
+#include "engine/data/megatron_index.h"
 
 namespace trainyard {
 

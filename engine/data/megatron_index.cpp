@@ -1,4 +1,4 @@
-#include "real/data/megatron_index.h"
+#include "engine/data/megatron_index.h"
 
 #include <bit>
 #include <cstring>

@@ -7,7 +7,8 @@
 #include <string_view>
 
 #include "engine/base/mapped_file.h"
-#include "real/data/token_type.h"
+#include "engine/data/megatron_index.h"
+#include "engine/data/token_type.h"
 
 namespace trainyard {
 

@@ -1,12 +1,12 @@
 // Token files: what is written is read back, and what is damaged is refused with the reason.
-#include "real/data/token_file.h"
+#include "engine/data/token_file.h"
 
 #include <catch2/catch.hpp>
 
 #include "engine/base/error.h"
+#include "tests/engine/data/file_bytes.h"
+#include "tests/engine/data/megatron_writer.h"
 #include "tests/real/data/data_studies.h"
-#include "tests/real/data/file_bytes.h"
-#include "tests/real/data/megatron_writer.h"
 
 namespace trainyard {
 

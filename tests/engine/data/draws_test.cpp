@@ -1,5 +1,5 @@
 // Draws: streams that depend on nothing but (seed, purpose, index), and are uniform.
-#include "real/data/draws.h"
+#include "engine/data/draws.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

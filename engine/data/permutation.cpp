@@ -1,10 +1,10 @@
-#include "real/data/permutation.h"
+#include "engine/data/permutation.h"
 
 #include <algorithm>
 #include <bit>
 
 #include "engine/base/error.h"
-#include "real/data/draws.h"
+#include "engine/data/draws.h"
 
 namespace trainyard {
 

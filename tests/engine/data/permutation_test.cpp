@@ -1,5 +1,5 @@
 // The keyed permutation: a bijection at every size, and another one in every epoch.
-#include "real/data/permutation.h"
+#include "engine/data/permutation.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

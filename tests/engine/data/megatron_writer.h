@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "real/data/token_type.h"
+#include "engine/data/token_type.h"
 
 namespace trainyard {
 
