@@ -1,8 +1,11 @@
 // Whether samples can be packed of documents as data.documents says: of which lengths, and with
-// what.
+// what; and where those of a file end.
 #include <algorithm>
+#include <memory>
 #include <string>
 
+#include "engine/base/error.h"
+#include "engine/data/file_documents.h"
 #include "study/data_kinds.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
@@ -14,6 +17,7 @@ namespace {
 void check_lengths(const Study& study) {
   const DocumentConfig& documents = study.documents;
   const std::string key = "data.documents.lengths";
+  if (documents.of_tokens) return;
   if (!documents.drawn()) {
     const bool any = std::any_of(documents.lengths.begin(), documents.lengths.end(),
                                  [](std::int64_t length) { return length > 1; });
@@ -31,9 +35,38 @@ void check_lengths(const Study& study) {
   }
 }
 
+/// What the files of a study hold is read here where lengths follow from it: a simulated step has
+/// the documents of the trained one.
+void open_documents(Study& study) {
+  DocumentConfig& documents = study.documents;
+  const DataConfig& data = study.data;
+  const std::string key = "data.documents";
+  if (!is_of_files(data)) {
+    fail_at(study, key + ".lengths",
+            "data.path is " + data.path + ", and no file says where documents end");
+  }
+  if (documents.end < 0 && data.format != "megatron") {
+    fail_at(study, key + ".lengths",
+            "files of format " + data.format + " do not say where documents end; " + key +
+                ".end names the token that ends one");
+  }
+  if (documents.end >= study.model.vocab) {
+    fail_at(study, key + ".end",
+            "expected an id of the vocabulary, 0 to " + std::to_string(study.model.vocab - 1) +
+                ", got " + std::to_string(documents.end));
+  }
+  try {
+    documents.source = std::make_shared<FileDocuments>(
+        TokenFile::open(data.path, data.format), EpochOrder{data.shuffle, study.training.seed},
+        study.model.seq_len, documents.end);
+  } catch (const ConfigError& error) {
+    fail_at(study, "data.path", error.what());
+  }
+}
+
 }  // namespace
 
-void check_documents(const Study& study) {
+void check_documents(Study& study) {
   if (!study.documents.on()) return;
   const std::string key = "data.documents";
   const Family family = study.model.family;
@@ -43,10 +76,11 @@ void check_documents(const Study& study) {
                 std::string(to_string(family)));
   }
   check_lengths(study);
+  if (study.documents.of_tokens) return open_documents(study);
   if (is_of_files(study.data)) {
-    fail_at(study, key,
-            "lengths are given or drawn, and where documents of a file end is not read in this "
-            "version; leave one of data.documents and data.path out");
+    fail_at(study, key + ".lengths",
+            "lengths are given or drawn, and the tokens are those of a file, whose documents end "
+            "where it says; write file, or leave data.path out");
   }
 }
 

@@ -8,6 +8,7 @@
 #include "study/data_kinds.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
+#include "study/study_words.h"
 
 namespace trainyard {
 
@@ -56,7 +57,19 @@ void read_of_channels(Section& section, std::string_view key, std::vector<double
   });
 }
 
-/// `lengths: 2048`, `[2048, 512]`, or `{mean: 2000, min: 16, max: 8192}`.
+/// No length comes of a seed, or of the token that ends a document, with some of the forms.
+void warn_of_unused_documents(const Section& section, Study& study) {
+  const DocumentConfig& documents = study.documents;
+  const auto warn = [&](std::string_view key, const char* why) {
+    if (section.contains(key))
+      study.warnings.push_back(section.key_path(key) + " is not used: lengths are " + why);
+  };
+  if (documents.of_tokens) return warn("seed", "the file's, and none is drawn");
+  if (!documents.drawn()) warn("seed", "given, and none is drawn");
+  warn("end", documents.drawn() ? "drawn" : "given");
+}
+
+/// `lengths: 2048`, `[2048, 512]`, `{mean: 2000, min: 16, max: 8192}`, or `file`.
 void read_documents(Section& data) {
   if (!data.given("documents")) return;
   DocumentConfig& documents = data.study().documents;
@@ -71,13 +84,15 @@ void read_documents(Section& data) {
     lengths.each_item(
         [&](const YamlNode& item) { documents.lengths.push_back(item.as_integer(1)); });
     if (documents.lengths.empty()) lengths.fail("expected tokens of each document, got nothing");
+  } else if (lengths.is_scalar() && lengths.as_string() == kFileDocuments) {
+    documents.of_tokens = true;
   } else {
     documents.lengths = {lengths.as_integer(1)};
   }
   section.integer("seed", documents.seed);
-  if (!documents.drawn() && section.contains("seed"))
-    data.study().warnings.push_back(section.key_path("seed") +
-                                    " is not used: lengths are given, and none is drawn");
+  section.integer("end", documents.end);
+  if (!documents.of_tokens) documents.end = -1;  // a warning says that it is not used
+  warn_of_unused_documents(section, data.study());
   section.finish();
 }
 

@@ -84,7 +84,8 @@ void read_sharding_entries(Study& study, const YamlNode& block, const std::strin
                            std::vector<GivenSharding>& out);
 
 /// Whether samples can be packed of documents as data.documents says; behind resolve_defaults().
-void check_documents(const Study& study);
+/// Those of a file are opened.
+void check_documents(Study& study);
 
 /// Whether the schedule suits the pipeline; behind resolve_data_parallel(), the microbatches.
 void check_schedule(StudyDraft& draft);

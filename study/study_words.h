@@ -99,6 +99,7 @@ inline constexpr std::array<std::string_view, 5> kFabricWords = {
 inline constexpr std::array<std::string_view, 2> kLearningRateWords = {"constant", "cosine"};
 inline constexpr std::array<std::string_view, 4> kDataKindWords = {"tokens", "images", "pairs",
                                                                    "tensors"};
+inline constexpr std::string_view kFileDocuments = "file";  // of data.documents.lengths
 inline constexpr std::array<std::string_view, 4> kDataFormatWords = {"megatron", "u16", "u32",
                                                                      "text"};
 inline constexpr std::array<std::string_view, 4> kProvenanceWords = {"measured", "fitted",

@@ -338,6 +338,9 @@ void write_documents(ResolvedText& out, const DocumentConfig& documents) {
     out.integer("min", documents.least);
     if (documents.most > 0) out.integer("max", documents.most);
     out.close();
+  } else if (documents.of_tokens) {
+    out.text("lengths", std::string(kFileDocuments));
+    if (documents.end >= 0) out.integer("end", documents.end);
   } else {
     std::string text;
     for (const std::int64_t length : documents.lengths)

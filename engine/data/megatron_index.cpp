@@ -139,6 +139,16 @@ std::uint8_t megatron_type_code(TokenType type) {
   bug("an element type that Megatron-LM's index cannot name");
 }
 
+std::int64_t megatron_document_begin(std::span<const std::byte> index, const MegatronIndex& read,
+                                     std::int64_t document) {
+  check(document >= 0 && document <= read.num_documents, "a document of the index");
+  const std::byte* const pointers = index.data() + kMegatronHeaderBytes + read.num_sequences * 4;
+  const std::byte* const documents = pointers + read.num_sequences * 8;
+  const auto sequence = load_unaligned<std::int64_t>(documents + document * 8);
+  if (sequence == read.num_sequences) return read.num_tokens;
+  return load_unaligned<std::int64_t>(pointers + sequence * 8) / size_of(read.type);
+}
+
 MegatronIndex read_megatron_index(std::span<const std::byte> index, const std::string& path,
                                   std::int64_t bin_bytes) {
   return IndexReader(index, path).read(bin_bytes);

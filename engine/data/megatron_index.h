@@ -43,4 +43,9 @@ struct MegatronIndex {
 MegatronIndex read_megatron_index(std::span<const std::byte> index, const std::string& path,
                                   std::int64_t bin_bytes);
 
+/// The token with which document `document` of [0, num_documents] begins, of an index that has been
+/// read; of the last, the end of all.
+std::int64_t megatron_document_begin(std::span<const std::byte> index, const MegatronIndex& read,
+                                     std::int64_t document);
+
 }  // namespace trainyard

@@ -55,11 +55,13 @@ TokenFile::TokenFile(MappedFile file, TokenType type)
 
 TokenFile TokenFile::open(const std::string& path, std::string_view format) {
   if (format == "megatron") {
-    const MappedFile index(without_ending(path) + ".idx");
+    MappedFile index(without_ending(path) + ".idx");
     MappedFile bin(without_ending(path) + ".bin");
     const MegatronIndex read = read_megatron_index(index.bytes(), index.path(), size_in_bytes(bin));
     TokenFile tokens(std::move(bin), read.type);
     tokens.num_documents_ = read.num_documents;
+    tokens.read_index_ = read;
+    tokens.index_.emplace(std::move(index));
     return tokens;
   }
   if (format == "text") {
@@ -77,6 +79,12 @@ TokenFile TokenFile::open(const std::string& path, std::string_view format) {
                       "-byte tokens; is it of format " + std::string(format) + ", and complete?");
   }
   return {std::move(file), type};
+}
+
+std::int64_t TokenFile::document_begin(std::int64_t document) const {
+  if (index_) return megatron_document_begin(index_->bytes(), read_index_, document);
+  check(document >= 0 && document <= num_documents_, "a document of the file");
+  return document == 0 ? 0 : num_tokens_;
 }
 
 void TokenFile::read(std::int64_t begin, std::span<std::int64_t> out) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,10 @@ class TokenFile {
   std::int64_t num_tokens() const { return num_tokens_; }
   std::int64_t num_documents() const { return num_documents_; }  // 0: the format does not say
 
+  /// The token with which document `document` of [0, num_documents()] begins; the last one is the
+  /// end of the file.
+  std::int64_t document_begin(std::int64_t document) const;
+
   /// Tokens [begin, begin + out.size()) as they are stored, within [0, num_tokens()). May be called
   /// from several threads at once.
   void read(std::int64_t begin, std::span<std::int64_t> out) const;
@@ -37,6 +42,8 @@ class TokenFile {
   std::int64_t num_stored_;  // elements in the file
   std::int64_t num_tokens_;  // text: one more, the end of the document
   std::int64_t num_documents_ = 0;
+  std::optional<MappedFile> index_;  // megatron
+  MegatronIndex read_index_;
 };
 
 }  // namespace trainyard

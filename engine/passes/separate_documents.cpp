@@ -31,9 +31,14 @@ std::optional<Infeasible> document_obstacle(const Plan& plan, const TrainingGrap
 std::optional<DocumentDraws> documents_of(const Plan& plan) {
   if (!plan.documents.on()) return std::nullopt;
   const TrainingConfig& training = plan.training;
-  return DocumentDraws{
-      plan.documents, plan.model.seq_len, training.global_batch / plan.batch_replicas(),
-      training.microbatches.empty() ? std::vector{training.microbatch} : training.microbatches};
+  DocumentDraws draws{plan.documents, plan.model.seq_len};
+  draws.replicas = plan.partition.replicas.empty() ? plan.parallel.data : 1;
+  draws.per_replica = training.global_batch / draws.replicas;
+  draws.sizes =
+      training.microbatches.empty() ? std::vector{training.microbatch} : training.microbatches;
+  for (std::int64_t& size : draws.sizes) size *= plan.parallel.batch_ranks();
+  if (plan.documents.of_tokens) draws.samples = training.global_batch;
+  return draws;
 }
 
 }  // namespace trainyard

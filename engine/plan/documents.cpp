@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
@@ -36,9 +37,23 @@ std::int64_t drawn_length(const DocumentConfig& documents, std::int64_t sample,
 
 }  // namespace
 
+bool operator==(const DocumentConfig& a, const DocumentConfig& b) {
+  const auto said = [](const DocumentConfig& c) {
+    return std::tie(c.lengths, c.mean, c.least, c.most, c.seed, c.of_tokens, c.end);
+  };
+  const auto origin = [](const DocumentConfig& c) {
+    return c.source == nullptr ? std::string() : c.source->origin();
+  };
+  return said(a) == said(b) && (a.source == b.source || origin(a) == origin(b));
+}
+
 std::vector<std::int64_t> document_borders(const DocumentConfig& documents, std::int64_t length,
                                            std::int64_t sample) {
   check(documents.on() && length > 0, "samples of documents");
+  if (documents.of_tokens) {
+    check(documents.source != nullptr, "the tokens whose documents these are");
+    return documents.source->borders(length, sample);
+  }
   std::vector<std::int64_t> out = {0};
   for (std::uint32_t number = 0; out.back() < length; ++number) {
     const std::int64_t next = documents.drawn()

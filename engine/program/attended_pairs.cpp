@@ -97,7 +97,7 @@ std::int64_t AttendedPairs::operator()(const ProgramOp& op, const Coordinate& at
 }
 
 bool AttendedPairs::is_drawn(const ProgramOp& op) const {
-  return program_.attrs[op.attrs].documents && program_.documents->config.drawn();
+  return program_.attrs[op.attrs].documents && program_.documents->config.vary();
 }
 
 Axes AttendedPairs::axes(const ProgramOp& op) const {

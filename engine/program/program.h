@@ -231,8 +231,10 @@ struct Placement {
 struct DocumentDraws {
   DocumentConfig config;
   std::int64_t length = 0;               // tokens of a sample
+  std::int64_t replicas = 1;             // that have samples of their own; unlike ones share them
   std::int64_t per_replica = 0;          // samples of a step
-  std::vector<std::int64_t> sizes = {};  // samples of each microbatch, or of all
+  std::vector<std::int64_t> sizes = {};  // a replica's samples of each microbatch, or of all
+  std::int64_t samples = 0;              // config.of_tokens: of a step, of all replicas
   /// The first sample of a microbatch in step 0.
   std::int64_t first_sample(Microbatch mb, std::int64_t replica) const;
   std::int64_t size_of(Microbatch mb) const { return sizes[sizes.size() == 1 ? 0 : mb]; }

@@ -3,13 +3,13 @@
 // business.
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/plan/plan_limits.h"
+#include "engine/program/documents_line.h"
 #include "engine/program/line_pieces.h"
 #include "engine/program/pair_members.h"
 #include "engine/program/parse_ops.h"
@@ -86,7 +86,10 @@ class Parser {
     if (section_ == kClass) return read_class(line);
     if (section_ == kMesh) return read_mesh(line);
     if (section_ == kPlacement) return read_placement(line);
-    if (section_ == kDocuments) return read_documents(line);
+    if (section_ == kDocuments) {
+      state_.program.documents = read_documents(line, state_.program.num_microbatches);
+      return;
+    }
     line.expect(" ");
     switch (*section_) {
       case kHeader: read_version(line); break;
@@ -156,34 +159,6 @@ class Parser {
       line.expect(":");
       program.placement.stride.push_back(line.number(0, kMaxRanks, "a stride"));
     }
-    line.expect_end();
-  }
-
-  /// " mean:2000 least:1 most:0 seed:7 of:8192 replica:16 sizes:1", or " lengths:2048,512 of:..".
-  void read_documents(LineScanner& line) {
-    DocumentDraws& draws = state_.program.documents.emplace();
-    DocumentConfig& config = draws.config;
-    if (line.accept(" lengths:")) {
-      config.lengths = read_numbers(line, "tokens of a document");
-    } else {
-      line.expect(" mean:");
-      config.mean = line.number(1, kMaxTokens, "tokens of a document");
-      line.expect(" least:");
-      config.least = line.number(1, config.mean, "tokens, no more than the mean");
-      line.expect(" most:");
-      config.most = line.number(0, kMaxTokens, "tokens");
-      line.expect(" seed:");
-      config.seed = line.number(0, std::numeric_limits<std::int64_t>::max(), "a seed");
-    }
-    line.expect(" of:");
-    draws.length = line.number(1, kMaxTokens, "tokens of a sample");
-    line.expect(" replica:");
-    draws.per_replica = line.number(1, kMaxTokens, "samples");
-    line.expect(" sizes:");
-    const std::size_t at = line.position();
-    draws.sizes = read_numbers(line, "samples");
-    if (draws.sizes.size() != 1 && std::ssize(draws.sizes) != state_.program.num_microbatches)
-      line.fail_at(at, "expected one number, or one for each microbatch");
     line.expect_end();
   }
 

@@ -6,6 +6,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/program/attrs_text.h"
+#include "engine/program/documents_line.h"
 #include "engine/program/program_words.h"
 #include "engine/program/text_sink.h"
 #include "engine/sharding/spec_text.h"
@@ -51,19 +52,8 @@ class Writer : private TextSink {
 
   void write_documents() {
     if (!program_.documents) return;
-    const auto& [config, length, per_replica, sizes] = *program_.documents;
     text("documents");
-    if (config.drawn()) {
-      text(" mean:"), number(config.mean);
-      text(" least:"), number(config.least);
-      text(" most:"), number(config.most);
-      text(" seed:"), number(config.seed);
-    } else {
-      text(" lengths:"), numbers(config.lengths);
-    }
-    text(" of:"), number(length);
-    text(" replica:"), number(per_replica);
-    text(" sizes:"), numbers(sizes);
+    text(documents_text(*program_.documents));
     text("\n");
   }
 

@@ -21,9 +21,11 @@
 //   class pp:0
 //     0ZERO 0F0 0SEND_F0^1 0B0{@41:0REDUCE_GRAD.2} ...   # ^: after that call of the list
 //   placement pp:4 dp:8 tp0:2 tp1:1         # strides; not covered by the digest
-//   documents mean:2000 least:1 most:0 seed:7 of:8192 replica:16 sizes:1   # what attention that
-//                                           # says `documents` is bound to; nor is this. Or
+//   documents mean:2000 least:1 most:0 seed:7 of:8192 replicas:8 replica:16 sizes:1
+//                                           # what attention that says `documents` is bound to;
+//                                           # nor is this. Or
 //   documents lengths:2048,512 ...          # the same in every sample
+//   documents read:8000,192;8192 ...        # as a file has them, of the first step's samples
 //
 // (Comments are not part of the form.) Lines stand in this order, values below those they lie in.
 // What is left out has its default. Names hold no spaces; those of segments none of ()[]{}^,; and,

@@ -1,5 +1,6 @@
 // The keys of the root, and of `framework:`, `data:` and `checkpoint:`.
 #include <algorithm>
+#include <array>
 
 #include "engine/plan/plan_limits.h"
 #include "study/study_keys.h"
@@ -10,6 +11,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::int64_t kFirstYear = 2018, kLastYear = 2100;
+constexpr std::array kReadLengths = {kFileDocuments};
 
 }  // namespace
 
@@ -62,15 +64,19 @@ const KeyTable& document_length_keys() {
 const KeyTable& document_keys() {
   static const KeyTable keys = {
       {.name = "lengths",
-       .forms = {IntegerForm{1}, ListForm{IntegerForm{1}},
+       .forms = {IntegerForm{1}, ListForm{IntegerForm{1}}, WordForm{kReadLengths},
                  MapForm{document_length_keys, "drawn, in each sample anew", {"mean"}}},
-       .help =
-           "tokens of each document: a number or a list, over and over until the sample is full",
+       .help = "tokens of each document: a number or a list, over and over until the sample is "
+               "full; file: as the file of data.path has them",
        .fallback = "required"},
       {.name = "seed",
        .forms = {IntegerForm{0}},
        .help = "of drawn lengths, which are a pure function of it and of the sample",
-       .field = field<&Study::documents, &DocumentConfig::seed>()}};
+       .field = field<&Study::documents, &DocumentConfig::seed>()},
+      {.name = "end",
+       .forms = {IntegerForm{0}},
+       .help = "of lengths: file: the token that ends a document, which has it as its last",
+       .fallback = "where the file's index says; required of the formats u16, u32 and text"}};
   return keys;
 }
 

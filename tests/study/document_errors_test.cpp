@@ -1,10 +1,12 @@
 // What studies say wrong of documents that samples are packed of, and how they read back.
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "study/study_writer.h"
 #include "tests/study/study_fixture.h"
+#include "tests/support/scratch_folder.h"
 
 namespace trainyard {
 
@@ -58,8 +60,57 @@ TEST_CASE("documents that samples cannot be packed of are refused at their key")
                                 "seq_len: 48}"}) ==
         at + "samples of families gpt and llama are packed of documents, not those of bert");
   CHECK(error("{lengths: 20}", {"data.path=tokens.bin"}) ==
-        at + "lengths are given or drawn, and where documents of a file end is not read in this "
-             "version; leave one of data.documents and data.path out");
+        "study.yaml:4:29: data.documents.lengths: lengths are given or drawn, and the tokens are "
+        "those of a file, whose documents end where it says; write file, or leave data.path out");
+}
+
+TEST_CASE("documents of a file are opened with the study, and read back") {
+  const ScratchFolder folder;
+  std::ofstream(folder / "text") << std::string(30, 'a') + "\n" + std::string(30, 'b');
+  const std::string documents = "{lengths: file, end: 10}";
+  const std::vector<std::string> sets = {"data.path=" + (folder / "text"), "model.vocab=300"};
+  const Study study = read_study_text(packed(documents), "study.yaml", sets, fixture_resolvers());
+  CHECK(study.documents.on());
+  CHECK(study.documents.end == 10);
+  REQUIRE(study.documents.source != nullptr);
+  // 61 bytes and the end of the text are one sample of 48 tokens, whatever the order.
+  CHECK(document_borders(study.documents, 48, 0) == std::vector<std::int64_t>{0, 31, 48});
+  CHECK(study.warnings.empty());
+  CHECK(read(resolved_study_text(study)).documents == study.documents);
+}
+
+TEST_CASE("documents of a file that cannot be told apart are refused at their key") {
+  const ScratchFolder folder;
+  std::ofstream(folder / "text") << std::string(60, 'a');
+  const std::string lengths = "study.yaml:4:29: data.documents.lengths: ";
+  const std::string path = "data.path=" + (folder / "text");
+  CHECK(error("{lengths: file}") ==
+        lengths + "data.path is generated, and no file says where documents end");
+  CHECK(error("{lengths: file}", {path}) ==
+        lengths +
+            "files of format text do not say where documents end; data.documents.end names "
+            "the token that ends one");
+  CHECK(error("{lengths: file, end: 64}", {path}) ==
+        "study.yaml:4:40: data.documents.end: expected an id of the vocabulary, 0 to 63, got 64");
+  CHECK_THAT(error("{lengths: file}", {path, "data.format=megatron"}),
+             Catch::Contains("data.path: ") && Catch::Contains("text.idx: "));
+  CHECK_THAT(error("{lengths: file, end: 10}", {path, "model.seq_len=96"}),
+             Catch::EndsWith("has 61 tokens; a sample of this model needs 97"));
+}
+
+TEST_CASE("what lengths of a file have no use for warns") {
+  const ScratchFolder folder;
+  std::ofstream(folder / "text") << std::string(60, 'a');
+  const auto warnings = [&](const std::string& documents, const std::string& path) {
+    return read_study_text(packed(documents), "study.yaml", {"data.path=" + path},
+                           fixture_resolvers())
+        .warnings;
+  };
+  CHECK(warnings("{lengths: file, end: 10, seed: 3}", folder / "text") ==
+        std::vector<std::string>{
+            "data.documents.seed is not used: lengths are the file's, and none is drawn"});
+  CHECK(warnings("{lengths: 20, end: 10}", "generated") ==
+        std::vector<std::string>{"data.documents.end is not used: lengths are given"});
 }
 
 }  // namespace trainyard

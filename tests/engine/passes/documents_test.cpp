@@ -1,12 +1,12 @@
-// Samples packed of documents: where these begin, how many keys their queries see, and what of it
-// stands in the Program and in its times.
+// Samples packed of documents: how many keys their queries see, and what of it stands in the
+// Program and in its times.
 #include "engine/plan/documents.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
-#include <set>
+#include <fstream>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,6 +19,7 @@
 #include "engine/program/rank_places.h"
 #include "engine/program/row_positions.h"
 #include "engine/program/verify.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {
@@ -110,47 +111,6 @@ Trace run(const Prepared& prepared, const Program& program, bool fold) {
 
 }  // namespace
 
-TEST_CASE("given lengths are repeated until a sample is full, whose end cuts the last") {
-  const DocumentConfig given{.lengths = {5, 11, 1}};
-  CHECK(document_borders(given, 20, 0) == Borders{0, 5, 16, 17, 20});
-  CHECK(document_borders(given, 20, 7) == document_borders(given, 20, 0));
-  CHECK(document_borders({.lengths = {100}}, 20, 0) == Borders{0, 20});
-}
-
-TEST_CASE("drawn lengths are a pure function of seed and sample, and have their mean") {
-  const DocumentConfig drawn{.lengths = {}, .mean = 50, .least = 10, .seed = 4};
-  std::set<Borders> apart;
-  double sum = 0;
-  std::int64_t count = 0;
-  for (std::int64_t sample = 0; sample < 200; ++sample) {
-    const Borders borders = document_borders(drawn, 100'000, sample);
-    CHECK(borders == document_borders(drawn, 100'000, sample));
-    apart.insert(borders);
-    for (std::size_t d = 0; d + 2 < borders.size(); ++d) {  // the last is cut
-      const auto length = *(borders.begin() + static_cast<std::ptrdiff_t>(d) + 1) -
-                          *(borders.begin() + static_cast<std::ptrdiff_t>(d));
-      REQUIRE(length >= 10);
-      sum += static_cast<double>(length);
-      ++count;
-    }
-  }
-  CHECK(apart.size() == 200);
-  // 400,000 draws of deviation 40: the mean of all lies within 5 / 16 of theirs, 0.06.
-  CHECK(std::abs(sum / static_cast<double>(count) - 50) < 0.3);
-  DocumentConfig other = drawn;
-  other.seed = 5;
-  CHECK(document_borders(other, 1000, 0) != document_borders(drawn, 1000, 0));
-  const DocumentConfig bounded{.lengths = {}, .mean = 50, .least = 10, .most = 60};
-  for (const Borders& borders :
-       {document_borders(bounded, 1000, 0), document_borders(bounded, 1000, 1)}) {
-    for (std::size_t d = 1; d < borders.size(); ++d) {
-      CHECK(*(borders.begin() + static_cast<std::ptrdiff_t>(d)) -
-                *(borders.begin() + static_cast<std::ptrdiff_t>(d) - 1) <=
-            60);
-    }
-  }
-}
-
 TEST_CASE("pairs are those that the mask leaves, one by one") {
   const std::vector<IndexRanges> parts = {
       {{0, 24}}, {{0, 3}, {21, 24}}, {{9, 15}}, {{3, 6}, {18, 21}}, {{23, 24}}};
@@ -177,8 +137,9 @@ TEST_CASE("a Program says where documents bind its work, and its digest has no d
   };
   const Program drawn = compiled("{lengths: {mean: 20, min: 2, max: 40}, seed: 7}");
   const std::string text = to_text(drawn);
-  CHECK(text.find("documents mean:20 least:2 most:40 seed:7 of:64 replica:2 sizes:1\n") !=
-        std::string::npos);
+  CHECK(
+      text.find("documents mean:20 least:2 most:40 seed:7 of:64 replicas:4 replica:2 sizes:1\n") !=
+      std::string::npos);
   CHECK(text.find(" documents}") != std::string::npos);
   CHECK(parse_program(text, "program.txt") == drawn);
   CHECK_FALSE(find_violation(drawn).has_value());
@@ -225,6 +186,44 @@ TEST_CASE("a rank computes what its queries see in the samples that it has") {
       CHECK(folded.period == Approx(alone.period).epsilon(1e-9));
       CHECK(alone.steady);
     }
+  }
+}
+
+TEST_CASE("documents of a file are what ranks compute, and what the Program's text lists") {
+  // 640 letters, ten windows of 64. Each 'z' ends a document: these have 1, 2, 3, ... letters.
+  std::string letters;
+  for (int length = 1; letters.size() < 640; ++length)
+    letters += std::string(length - 1, 'a') + "z";
+  letters.resize(640);
+  const ScratchFolder folder;
+  std::ofstream(folder / "text") << letters;
+  const std::string path = "data.path=" + (folder / "text");
+  const auto program_of = [&](const std::string& parallel, const std::string& shuffle) {
+    return compiled_program(prepare_text(study(parallel, "{lengths: file, end: 122}"),
+                                         {path, "model.vocab=257", "data.shuffle=" + shuffle}));
+  };
+  const Program in_order = program_of("context: 2, data: 4", "false");
+  const std::string text = to_text(in_order);
+  // In order: 1 + 2 + ... + 10 = 55, and 9 of the 11 behind these.
+  CHECK(text.find("documents read:1,2,3,4,5,6,7,8,9,10,9;2,12,13,14,15,8;") != std::string::npos);
+  CHECK(text.find(" of:64 replicas:4 replica:2 sizes:1\n") != std::string::npos);
+  const Program parsed = parse_program(text, "program.txt");
+  CHECK(to_text(parsed) == text);
+  CHECK_FALSE(find_violation(parsed).has_value());
+  CHECK(counted_flop(parsed) == counted_flop(in_order));
+  const Program shuffled = program_of("context: 2, data: 4", "true");
+  CHECK(program_digest(shuffled) == program_digest(in_order));
+  CHECK(to_text(shuffled) != text);
+  for (const std::string parallel : {"data: 8", "context: 2, data: 4", "pipeline: 2, data: 4"}) {
+    CAPTURE(parallel);
+    const Prepared prepared =
+        prepare_text(study(parallel, "{lengths: file, end: 122}"), {path, "model.vocab=257"});
+    const Program program = compiled_program(prepared);
+    const Trace alone = run(prepared, program, false), folded = run(prepared, program, true);
+    const std::vector<double> counted = counted_flop(program);
+    for (const RankTrace& rank : alone.ranks)
+      CHECK(rank.executed_flop == Approx(counted[position(rank.rank)]).epsilon(1e-12));
+    CHECK(folded.period == Approx(alone.period).epsilon(1e-9));
   }
 }
 

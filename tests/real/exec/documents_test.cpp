@@ -1,15 +1,18 @@
 // Samples packed of documents are trained alike however they are divided: attention, positions and
 // the loss stop at each border.
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "real/data/samples.h"
 #include "real/kernels/workspace.h"
+#include "tests/engine/data/megatron_writer.h"
 #include "tests/real/attended.h"
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {
@@ -97,6 +100,42 @@ TEST_CASE("documents are trained beside a sharding of one's own") {
            {"cluster.ranks=4", "training.flash_attention=false"}}) {
     CAPTURE(feature);
     check_same(one, run_loopback(text, joined(axes, feature), {.steps = 2}), kFp64);
+  }
+}
+
+TEST_CASE("documents of a file are trained as on one device, where an index or a token ends them") {
+  // Tokens 4 to 43, and 3 at the end of documents of 1, 2, ..., 9, 1, ... tokens.
+  const ScratchFolder folder;
+  std::vector<std::uint16_t> tokens;
+  MegatronWriter writer(folder / "indexed", 100);
+  for (std::int64_t length = 1; tokens.size() < 4000; length = length % 9 + 1) {
+    std::vector<std::int64_t> document;
+    for (std::int64_t i = 1; i < length; ++i)
+      document.push_back(4 + (std::ssize(tokens) * 7 + i * i) % 40);
+    document.push_back(3);
+    for (const std::int64_t token : document) tokens.push_back(static_cast<std::uint16_t>(token));
+    writer.add_document(document);
+  }
+  writer.finish();
+  std::ofstream(folder / "plain", std::ios::binary)
+      .write(reinterpret_cast<const char*>(tokens.data()),
+             static_cast<std::streamsize>(2 * tokens.size()));
+  const Sets indexed = {"data={path: " + (folder / "indexed") +
+                        ", format: megatron, documents: {lengths: file}}"};
+  const Sets plain = {"data={path: " + (folder / "plain") +
+                      ", format: u16, documents: {lengths: file, end: 3}}"};
+  for (const std::string family : {"gpt", "llama"}) {
+    const std::string text = parity_study(family, kTraining);
+    const LoopbackRun one = run_loopback(text, indexed, {.steps = 3});
+    CHECK(run_loopback(text, plain, {.steps = 3}).losses == one.losses);
+    for (const Sets& feature : std::vector<Sets>{
+             {"cluster.ranks=4", "parallel.data=4", "parallel.zero=3"},
+             {"cluster.ranks=4", "parallel.context=2", "parallel.pipeline=2", "schedule=1f1b"},
+             {"cluster.ranks=4", "partition={replicas: [1, 3]}", "training.microbatch=4"},
+             {"cluster.ranks=4", "parallel.data=2", "parallel.tensor=2", "recompute=full"}}) {
+      CAPTURE(family, feature);
+      check_same(one, run_loopback(text, joined(indexed, feature), {.steps = 3}), kFp64);
+    }
   }
 }
 

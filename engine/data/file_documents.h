@@ -1,0 +1,36 @@
+// Where documents begin in samples that are windows of a file of tokens: as the file's index says,
+// or behind each token that ends one. A pure function of file, order and sample, read when it is
+// asked for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/data/epoch_order.h"
+#include "engine/data/token_file.h"
+#include "engine/plan/documents.h"
+
+namespace trainyard {
+
+class FileDocuments final : public DocumentSource {
+ public:
+  /// Samples are causal_windows(length) in `order`. `end`: the token that ends a document, its
+  /// last; -1: the file's index says. Throws ConfigError, "FILE: reason", where the format says
+  /// nothing of documents and no token is named, and where the file has no window.
+  FileDocuments(TokenFile file, const EpochOrder& order, std::int64_t length, std::int64_t end);
+
+  std::vector<std::int64_t> borders(std::int64_t length, std::int64_t sample) const override;
+  std::string origin() const override;
+
+ private:
+  void add_by_index(std::int64_t begin, std::vector<std::int64_t>& borders) const;
+  void add_by_token(std::int64_t begin, std::vector<std::int64_t>& borders) const;
+
+  TokenFile file_;
+  EpochOrder order_;
+  std::int64_t length_, end_;
+  std::int64_t num_windows_;
+};
+
+}  // namespace trainyard
