@@ -58,8 +58,6 @@ constexpr Asked kAsked[] = {
     {Beside::kReplicas, "partition.replicas",
      [](const Study& study) { return !study.partition.replicas.empty(); }, "write parallel.data",
      "do not go"},
-    {Beside::kDocuments, "data.documents", [](const Study& study) { return study.documents.on(); },
-     "leave it out"},
     {Beside::kFp8, "training.precision", [](const Study& study) { return study.training.fp8.on(); },
      "write bf16", "fp8 does not go"}};
 

@@ -1,5 +1,7 @@
 #include "engine/passes/separate_documents.h"
 
+#include <algorithm>
+
 #include "engine/passes/plan_mesh.h"
 
 namespace trainyard {
@@ -20,10 +22,15 @@ std::optional<Infeasible> document_obstacle(const Plan& plan, const TrainingGrap
     const Tensor& read = graph.tensors[op.reads[0]];
     const TensorSpec& spec = graph.specs[read.spec];
     const std::size_t sequence = op.kind == OpKind::kSoftmax ? 2 : 1;
-    if (spec.dims[0].parts[0].axes == data && axes_in(spec.dims[sequence]) == 0) continue;
-    return Infeasible{read.name + " is cut over its samples or its sequence, and data.documents " +
-                          "counts on the whole sequences of a replica",
-                      "sharding"};
+    const char* cut = nullptr;
+    if (axes_in(spec.dims[sequence]) != 0) cut = "its sequence, and documents are of whole ones";
+    // A rank has a run of its replica's samples.
+    const Axes& samples = spec.dims[0].parts[0].axes;
+    if (samples.size() < data.size() || !std::equal(data.begin(), data.end(), samples.begin()))
+      cut = "samples before replicas are, and documents count on those of a replica";
+    if (!plan.partition.replicas.empty() && samples.size() > data.size())
+      cut = "samples of replicas whose numbers are unlike, which divide a microbatch themselves";
+    if (cut != nullptr) return Infeasible{read.name + " is cut over " + cut, "sharding"};
   }
   return std::nullopt;
 }

@@ -42,9 +42,6 @@ constexpr NotBeside kNotSmp[] = {
      "write none"},
     {Beside::kSharding},
     {Beside::kReplicas},
-    {Beside::kDocuments,
-     "gives ranks samples of their own, and documents count on those of a replica; leave it out, "
-     "or write megatron"},
     {Beside::kFp8}};
 
 constexpr NotBeside kNotMap[] = {
@@ -65,7 +62,6 @@ constexpr NotBeside kNotOfForm[] = {
     {Beside::kOverlap},
     {Beside::kSharding},
     {Beside::kReplicas},
-    {Beside::kDocuments},
     {Beside::kFp8}};
 
 MethodPlan told_megatron(const ParallelConfig& parallel) {

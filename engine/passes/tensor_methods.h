@@ -25,7 +25,6 @@ enum class Beside : std::uint8_t {
   kOverlap,
   kSharding,
   kReplicas,  // of each pipeline rank
-  kDocuments,
   kFp8
 };
 

@@ -1,5 +1,7 @@
 #include "engine/program/replica_samples.h"
 
+#include <algorithm>
+
 #include "engine/sharding/device_mesh.h"
 
 namespace trainyard {
@@ -9,15 +11,19 @@ SequenceRange samples_of_rank(const Program& program, ValueId rows, const Coordi
   const DeviceMesh& mesh = program.mesh;
   const DocumentDraws& draws = *program.documents;
   const TensorSpec spec = spec_of(program, program.values[rows]);
-  const std::int64_t replica = place_in_group(mesh, spec.dims.front().parts.front().axes, at);
+  const Axes& axes = spec.dims.front().parts.front().axes;
+  const std::int64_t place = place_in_group(mesh, axes, at);
   const std::int64_t size = draws.size_of(mb);
   const AxisId unlike = unlike_axis(mesh);
   if (unlike == kNoAxis) {
-    const std::int64_t first = draws.first_sample(mb, replica);
-    return {first, first + size};
+    // Ranks of a replica have some of its samples each, or all of them all.
+    const std::int64_t parts = std::max<std::int64_t>(1, group_size(mesh, axes) / draws.replicas);
+    const std::int64_t first =
+        draws.first_sample(mb, place / parts) + place % parts * (size / parts);
+    return {first, first + size / parts};
   }
   const std::int32_t replicas = mesh.size(unlike, at[stage_axis(mesh)]);
-  const SequenceRange within = sequences_of_replica(size, replicas, replica);
+  const SequenceRange within = sequences_of_replica(size, replicas, place);
   const std::int64_t first = draws.first_sample(mb, 0);
   return {first + within.begin, first + within.end};
 }

@@ -332,6 +332,7 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
   k.write_places = plan.write_places.data();
   k.query_positions = &plan.query_positions, k.key_positions = &plan.key_positions;
   k.mask_key = plan.mask_key;
+  k.first_row = plan.first_document_row;
   k.documents = plan_.program().documents ? &*plan_.program().documents : nullptr;
   k.loss_divisor = plan.loss_divisor;
   if (k.documents != nullptr && op.kind == OpKind::kCrossEntropy) k.loss_divisor = state.predicted;

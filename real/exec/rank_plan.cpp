@@ -190,6 +190,8 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
   if (is_tensor_move(op) && !plan.has_no_peers) plan.move = plan_tensor_move(program_, op, at_);
   note_loss(op);
   guards_update_ = guards_update_ || op.guard.has_value();
+  if (plan.attrs->documents)
+    plan.first_document_row = first_row(program_, program_.values[op.reads[0].value], at_);
   const std::string& module = program_.modules[op.module];
   switch (op.kind) {
     case OpKind::kLoad:

@@ -41,6 +41,7 @@ struct OpPlan {
   PhiloxKey mask_key{};
   std::int64_t first_row = 0;  // load: of the replica's samples of a microbatch, where tensor
                                // ranks have samples of their own
+  std::int64_t first_document_row = 0;  // the same of what stays inside documents
   double loss_divisor = 1;
   double average_share = 0;       // without what later microbatches leave of it
   std::vector<DecayRange> decay;  // optimizers

@@ -61,9 +61,11 @@ struct KernelCall {
   /// queries and of the keys are.
   const IndexRanges *query_positions = nullptr, *key_positions = nullptr;
   const DocumentDraws* documents = nullptr;  // of the samples; null: they are one piece each
+  std::int64_t first_row = 0;  // of the replica's samples of the microbatch, where it has some
   /// Where the documents of the microbatch's sample `row` begin, and the last ends.
   std::vector<std::int64_t> document_borders_of(std::int64_t row) const {
-    return document_borders(documents->config, documents->length, state->first_sample + row);
+    return document_borders(documents->config, documents->length,
+                            state->first_sample + first_row + row);
   }
   PhiloxKey mask_key{};      // dropout: of (seed, module, kind, draw); the step is in the counter
   double loss_divisor = 1;   // losses: what the mean of the whole step is taken of

@@ -248,7 +248,7 @@ TEST_CASE("replicas of unlike numbers compute what is in their samples of a micr
   }
 }
 
-TEST_CASE("a sharding that cuts samples otherwise than by replicas does not go with documents") {
+TEST_CASE("a sharding that cuts sequences does not go with documents, one that cuts samples does") {
   const auto reason = [](const std::string& sharding) {
     try {
       compiled_program(
@@ -260,9 +260,37 @@ TEST_CASE("a sharding that cuts samples otherwise than by replicas does not go w
     return std::string("none");
   };
   CHECK(reason("{'*.mlp.down': {weight: [tp0, tp1]}}") == "none");
-  CHECK_THAT(reason("{'*.attention': {strategy: {b: tp0}}}"),
-             Catch::Contains("is cut over its samples or its sequence, and data.documents counts "
-                             "on the whole sequences of a replica"));
+  CHECK(reason("{'*.attention': {strategy: {b: tp0}}}") == "none");
+  CHECK_THAT(reason("{'*.attention.qkv': {strategy: {d1: tp}, output: [R, tp, R]}}"),
+             Catch::Contains("is cut over its sequence, and documents are of whole ones"));
+}
+
+TEST_CASE("ranks that bring samples of their own attend to the documents of these") {
+  // Two replicas of two ranks each, whose microbatches of one sample per rank follow each other: 4
+  // samples to a replica, of which its ranks have 2 microbatches.
+  const Program program = compiled_program(
+      prepare_text(study("tensor: 2, data: 2, tensor_method: smp, tensor_modules: ['*.mlp']",
+                         "{lengths: {mean: 12}, seed: 3}"),
+                   {"cluster.devices=4"}));
+  CHECK(program.num_microbatches == 2);
+  AttendedPairs pairs_of(program);
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    const Coordinate at = coordinate_of(program, rank);
+    const Axes dp = *find_axes(program.mesh, "dp"), tp = *find_axes(program.mesh, "tp");
+    const std::int64_t first =
+        4 * place_in_group(program.mesh, dp, at) + place_in_group(program.mesh, tp, at);
+    for (const Call& call : program.body[list_of(program, rank)].calls) {
+      for (const ProgramOp& op : program.segments[call.segment].ops) {
+        const OpAttrs& attrs = program.attrs[op.attrs];
+        if (op.part != OpPart::kForward || !binds_work(op.kind, attrs)) continue;
+        CAPTURE(rank, call.mb[0]);
+        CHECK(
+            pairs_of(op, at, call.mb[0]) ==
+            counted_pairs({{0, 64}}, {{0, 64}}, {true, 0},
+                          document_borders(program.documents->config, 64, first + 2 * call.mb[0])));
+      }
+    }
+  }
 }
 
 TEST_CASE("each half of a microbatch attends to documents of its own samples") {

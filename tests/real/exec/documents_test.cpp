@@ -78,6 +78,25 @@ TEST_CASE("documents are trained beside every other way to divide a training") {
        "parallel.tensor_method={name: map, mesh: [2, 2], ops: {'*.qkv.linear': {strategy: {d0: "
        "[tp0], o: [tp1]}}, '*.proj.linear': {strategy: {d0: [tp0], i: [tp1]}}, 'lm_head.linear': "
        "{strategy: {d0: [tp0], o: [tp1]}}}}"},
+      // Ranks with samples of their own, whose attention has all of a group's or theirs alone.
+      {"cluster.ranks=2", "parallel.tensor=2", "parallel.tensor_method=smp"},
+      {"cluster.ranks=4", "parallel.tensor=2", "parallel.data=2",
+       "parallel.tensor_method={name: smp, optimize: speed}"},
+      {"cluster.ranks=4", "parallel.tensor=2", "parallel.data=2", "parallel.tensor_method=smp",
+       "parallel.tensor_modules=['*.mlp']", "parallel.zero=1"},
+      {"cluster.ranks=2", "parallel.tensor=2",
+       "parallel.tensor_method={name: smp, prescaled_batch: true}", "recompute=full"},
+      {"cluster.ranks=4", "parallel.tensor=2", "parallel.pipeline=2", "schedule=1f1b",
+       "parallel.tensor_method=smp", "parallel.tensor_modules=['*.mlp']",
+       "training.flash_attention=false"},
+      {"cluster.ranks=4", "parallel.pipeline=2", "parallel.data=2", "schedule=gpipe",
+       "partition={method: smp}"},
+      {"cluster.ranks=4", "parallel.tensor=4", "parallel.tensor_method=summa-2d",
+       "training.microbatch=2"},
+      {"cluster.ranks=8", "parallel.tensor=8", "parallel.tensor_method=summa-2.5d",
+       "training.microbatch=4"},
+      {"cluster.ranks=8", "parallel.tensor=8", "parallel.tensor_method=3d",
+       "training.microbatch=4"},
       {"recompute=full"}};
   for (const std::string family : {"gpt", "llama"}) {
     const std::string text = parity_study(family, kTraining);
@@ -101,6 +120,14 @@ TEST_CASE("documents are trained beside a sharding of one's own") {
     CAPTURE(feature);
     check_same(one, run_loopback(text, joined(axes, feature), {.steps = 2}), kFp64);
   }
+  // A rank attends to some samples of its replica.
+  const Sets samples = {kDrawn,
+                        "cluster.ranks=4",
+                        "parallel.tensor={tp0: 2}",
+                        "parallel.data=2",
+                        "training.microbatch=2",
+                        "sharding={'*.attention': {strategy: {b: tp0}}}"};
+  check_same(one, run_loopback(text, samples, {.steps = 2}), kFp64);
 }
 
 TEST_CASE("documents of a file are trained as on one device, where an index or a token ends them") {
