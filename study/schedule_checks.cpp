@@ -160,19 +160,9 @@ void resolve_replicas(Study& study) {
          "does not go with " + own + "; leave one of them out");
   refuse(study.schedule.post_validation, "schedule.post_validation",
          "does not go with " + own + "; leave one of them out");
-  refuse(
-      is_said(study, "parallel.scatter_gather") && parallel.scatter_gather && parallel.tensor > 1,
-      "parallel.scatter_gather",
-      "cuts what is sent over the tensor group, and partition.replicas over the replicas; write "
-      "false");
   parallel.data = *std::max_element(replicas.begin(), replicas.end());
   study.origins["parallel.data"] = derived_origin("the most of partition.replicas");
   parallel.replicas = parallel.data > 1 ? replicas : std::vector<int>{};
-  if (parallel.scatter_gather) {
-    parallel.scatter_gather = false;
-    study.origins["parallel.scatter_gather"] =
-        derived_origin("partition.replicas cuts what is sent over the replicas");
-  }
   if (placement.empty()) {
     parallel.placement = "stages";
     study.origins["parallel.placement"] = default_origin("with partition.replicas");

@@ -135,8 +135,12 @@ class StageCutter {
   }
 
   bool sends_slices(TensorId id) {
-    if (scatter_.ranks == 1 || num_elements(tensor(id).shape) % scatter_.ranks != 0) return false;
+    const Shape& shape = tensor(id).shape;
+    if (scatter_.ranks == 1 || num_elements(shape) % scatter_.ranks != 0) return false;
     const TensorSpec& spec = out_.graph.specs[tensor(id).spec];
+    if (scatter_.last_dim &&
+        (shape.size() < 2 || shape.back() % scatter_.ranks != 0 || axes_in(spec.dims.back()) != 0))
+      return false;
     return std::all_of(scatter_.axes.begin(), scatter_.axes.end(), [&](AxisId axis) {
       return !dim_of(spec, axis) && state_beside(spec, axis) == AxisState::kReplicated;
     });
@@ -145,6 +149,10 @@ class StageCutter {
   /// Viewed as one dim, whose first axes are those of its dims, and cut over the group.
   SpecId sliced(SpecId whole) {
     TensorSpec spec = out_.graph.specs[whole];
+    if (scatter_.last_dim) {
+      spec.dims.back() = split_over(scatter_.axes);
+      return out_.graph.specs.add(spec);
+    }
     Axes axes;  // of all dims: they are one now
     for (const DimSplit& dim : spec.dims) {
       const Axes& cut = dim.parts.front().axes;
@@ -155,16 +163,28 @@ class StageCutter {
     return out_.graph.specs.add(spec);
   }
 
+  /// Makes slices of what is whole, or the other way round.
+  Op moved(OpKind kind, const Op& reader, TensorId from, TensorId to) {
+    Op op = connecting(kind, reader, from, to);
+    if (scatter_.last_dim)
+      op.attrs.dim = static_cast<std::int8_t>(std::ssize(tensor(to).shape) - 1);
+    return op;
+  }
+
   /// One per sending stage, however many tensors and stages read it.
   TensorId slice_of(TensorId id, std::int32_t home, const Op& reader) {
     const auto known = slice_.find(id);
     if (known != slice_.end()) return known->second;
     const TensorId slice = copy_of(id, ".slice", home);
-    tensor(slice).alias = id;
-    tensor(slice).shape = {num_elements(tensor(id).shape) / scatter_.ranks};
+    if (scatter_.last_dim) {
+      tensor(slice).shape.back() /= scatter_.ranks;
+    } else {
+      tensor(slice).alias = id;
+      tensor(slice).shape = {num_elements(tensor(id).shape) / scatter_.ranks};
+    }
     tensor(slice).spec = sliced(tensor(id).spec);
     sliced_.insert(out_.graph.ops.next());
-    emit(connecting(OpKind::kSlice, reader, id, slice), home);
+    emit(moved(OpKind::kSlice, reader, id, slice), home);
     slice_.emplace(id, slice);
     return slice;
   }
@@ -178,7 +198,7 @@ class StageCutter {
     if (whole != kNoIndex) return whole;
     const TensorId arrived = on_rank(slice_of(id, home, reader), home, stage, reader);
     const TensorId made = copy_of(id, "@" + std::to_string(stage), stage);
-    emit(connecting(OpKind::kAllGather, reader, arrived, made), stage);
+    emit(moved(OpKind::kAllGather, reader, arrived, made), stage);
     return whole = made;
   }
 
@@ -239,7 +259,7 @@ class StageCutter {
     const TensorId arrived = relayed_.at(std::pair(sent, stage));
     if (!slices) return arrived;
     const TensorId whole = copy_of(id, "@" + std::to_string(stage), stage);
-    emit(connecting(OpKind::kAllGather, reader, arrived, whole), stage);
+    emit(moved(OpKind::kAllGather, reader, arrived, whole), stage);
     return whole;
   }
 

@@ -50,10 +50,12 @@ Indexed<OpId, bool> own_parameters(const Graph& graph);
 /// furthest up whose first op it is, or what it writes; nullopt: there is none.
 std::optional<StageCut> cut_at(const Graph& graph, OpId op);
 
-/// The ranks among which what is sent is cut, where they hold it alike; one: nothing is cut.
+/// The ranks among which what is sent is cut, where they hold it alike; one: nothing is cut. As one
+/// dim, which moves nothing; or by its last dim, of which each row has a piece.
 struct ScatterGather {
   Axes axes;
   std::int64_t ranks = 1;
+  bool last_dim = false;
   friend bool operator==(const ScatterGather&, const ScatterGather&) = default;
 };
 

@@ -156,7 +156,8 @@ ScatterGather scatter_gather_of(const ParallelConfig& parallel) {
   if (!parallel.scatter_gather) return {};
   const DeviceMesh mesh = graph_mesh_of(parallel);
   const Axes axes = find_axes(mesh, "tp").value_or(Axes{});
-  return {axes, group_size(mesh, axes)};
+  // Unlike replicas send each other rows.
+  return {axes, group_size(mesh, axes), !parallel.replicas.empty()};
 }
 
 std::vector<std::int64_t> place_replicas(const DeviceMesh& mesh, std::string_view placement) {

@@ -33,7 +33,7 @@ TEST_CASE("replicas of each pipeline rank say the degrees") {
   CHECK(study.parallel.num_ranks() == 6);
   CHECK(study.num_microbatches() == 4);  // 16 / 4: a microbatch is of all replicas
   CHECK(study.parallel.placement == "stages");
-  CHECK(!study.parallel.scatter_gather);
+  CHECK(study.parallel.scatter_gather);
   for (const std::string text :
        {"{replicas: [2, 3, 1]}", "{cuts: [2, 9], replicas: [1, 4], on: [0, 1, 0]}",
         "{replicas: [1, 1]}"}) {
@@ -81,10 +81,6 @@ TEST_CASE("replicas that cannot be are refused with what could") {
         below +
             "24: parallel.d2d_buffer: does not go with partition.replicas: replicas of each "
             "pipeline rank; leave one of them out");
-  CHECK(fault(study_with("{replicas: [1, 2]}", "parallel: {tensor: 2, scatter_gather: true}\n")) ==
-        below +
-            "39: parallel.scatter_gather: cuts what is sent over the tensor group, and "
-            "partition.replicas over the replicas; write false");
   CHECK(fault(study_with("{replicas: [1, 1, 1, 1, 1]}")) ==
         at + "23: partition.replicas: 5 stages do not divide 12 layers; cuts or uneven: true allow "
              "it");
