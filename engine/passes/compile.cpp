@@ -345,7 +345,7 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Program
                   [](const StageForm& form) { return form.recomputes_early(); }))
     return Infeasible{"rotor recomputes between backwards, and the schedule at once (R)",
                       "recompute"};
-  if (auto reason = replica_obstacle(plan, !source.pairs.empty())) return reason;
+  if (auto reason = replica_obstacle(plan)) return reason;
   if (auto reason = gather_obstacle(plan, !source.pairs.empty())) return reason;
   if (auto reason = make_trainings(model, source, options, watch)) return reason;
   if (auto reason = transfer_obstacle(plan, trainings)) return reason;

@@ -108,16 +108,23 @@ std::vector<StagePair> stage_pairs(const PipelineSchedule& schedule,
 
 void add_pair_segments(ProgramDraft& draft, const std::vector<StagePair>& pairs) {
   Indexed<SegmentId, Segment>& segments = draft.program.segments;
-  const auto stage = [&](std::int32_t of, std::size_t size) -> const StageSegments& {
-    return draft.stages[size][of];
+  const auto add = [&](SegmentId forward, SegmentId backward) {
+    const auto [known, fresh] = draft.pairs.try_emplace({forward, backward}, kNoIndex);
+    if (!fresh) return;
+    Segment both = PairedSegment(draft.program, segments[forward], segments[backward]).make();
+    known->second = segments.add(std::move(both));
   };
   for (const StagePair& pair : pairs) {
-    const SegmentId forward = stage(pair.forward, pair.forward_size).forward;
-    for (const SegmentId backward : stage(pair.backward, pair.backward_size).backward) {
-      if (backward == kNoIndex) continue;
-      Segment both = PairedSegment(draft.program, segments[forward], segments[backward]).make();
-      draft.pairs[{forward, backward}] = SegmentId(segments.size());
-      segments.push_back(std::move(both));
+    // Each class of replicas has its own numbers of sequences of both.
+    for (const DraftClass& of : draft.classes) {
+      if (of.rank != draft.forms[pair.forward].rank) continue;
+      const auto stage = [&](std::int32_t number, std::size_t size) -> const StageSegments& {
+        return draft.stages[of.variants[size]][number];
+      };
+      const SegmentId forward = stage(pair.forward, pair.forward_size).forward;
+      for (const SegmentId backward : stage(pair.backward, pair.backward_size).backward) {
+        if (backward != kNoIndex) add(forward, backward);
+      }
     }
   }
 }

@@ -7,13 +7,9 @@
 
 namespace trainyard {
 
-std::optional<Infeasible> replica_obstacle(const Plan& plan, bool pairs) {
+std::optional<Infeasible> replica_obstacle(const Plan& plan) {
   const std::vector<int>& replicas = plan.parallel.replicas;
   if (replicas.empty()) return std::nullopt;
-  if (pairs) {
-    return Infeasible{"actions that run together do not go with replicas of each pipeline rank",
-                      "partition.replicas"};
-  }
   const std::int64_t fewest = microbatch_sizes(plan.training).back();
   for (std::size_t rank = 0; rank < replicas.size(); ++rank) {
     if (replicas[rank] <= fewest) continue;

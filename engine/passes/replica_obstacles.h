@@ -11,8 +11,7 @@
 namespace trainyard {
 
 /// Why a microbatch cannot be split among the replicas of every pipeline rank; nullopt: it can.
-/// `pairs`: the schedule has actions that run together.
-std::optional<Infeasible> replica_obstacle(const Plan& plan, bool pairs);
+std::optional<Infeasible> replica_obstacle(const Plan& plan);
 
 /// The same of what stages send: its sequences are its first dim, cut by no other axis, or all
 /// replicas have all of it.

@@ -34,6 +34,7 @@ TEST_CASE("unlike numbers of replicas train as one device does") {
       joined(kOneAndThree, {"schedule=zb-h1"}),
       joined(on(4, "replicas: [1, 3]"), {"parallel.virtual_stages=2", "schedule=interleaved"}),
       joined(on(4, "replicas: [1, 3]"), {"schedule=zb-v"}),
+      joined(on(3, "replicas: [1, 2]", 2), {"schedule=dualpipe-v"}),
       joined(kOneAndThree, {"recompute=full"}),
       joined(kOneAndThree, {"recompute=full", "offload={activations: true, horizon: 1}"}),
       joined(kOneAndThree, {"recompute={method: stage-aware, first: 0.5}"}),
@@ -145,6 +146,22 @@ TEST_CASE("ranks of unlike replicas share sequences") {
                        "parallel.sequence_parallel=true"};
     check_same(one, run_loopback(text, joined(on(12, "replicas: [1, 2]"), both), {.steps = 2}),
                kFp64);
+  }
+}
+
+TEST_CASE("forwards and backwards of unlike numbers of sequences run together") {
+  const Sets batch = {"training.global_batch=18", "training.microbatch=[3, 4, 4, 3, 4]"};
+  for (const std::string family : {"gpt", "llama"}) {
+    const std::string text = parity_study(family, "precision: fp64, clip_norm: 0.01, dropout: 0");
+    const LoopbackRun one = run_loopback(text, batch, {.steps = 2});
+    for (const Sets& feature : std::vector<Sets>{
+             on(5, "replicas: [3, 2]"), on(4, "replicas: [1, 3]"),
+             joined(on(8, "replicas: [1, 3]"), {"parallel.tensor=2"}),
+             joined(on(5, "replicas: [3, 2]"), {"recompute=full", "parallel.zero=1"})}) {
+      CAPTURE(family, feature);
+      const Sets sets = joined(joined(feature, batch), {"schedule=dualpipe-v"});
+      check_same(one, run_loopback(text, sets, {.steps = 2}), kFp64);
+    }
   }
 }
 
