@@ -168,7 +168,7 @@ class RandomPlan {
 
   // Replicas of each pipeline rank, on another eighth of the seeds.
   void choose_replicas() {
-    if (!replicates_ || pipeline_ < 2 || schedule_ == "dualpipe-v") return;
+    if (!replicates_ || pipeline_ < 2) return;
     std::string list;
     std::int64_t most = 1;
     all_replicas_ = 0;
