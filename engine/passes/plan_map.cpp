@@ -196,25 +196,6 @@ std::string names_of(const DeviceMesh& mesh, AxisSet axes) {
   return out;
 }
 
-/// Samples split where their documents are asked for.
-std::optional<Infeasible> documents_problem(const PlannedGraph& planned, const MapRules& rules,
-                                            AxisSet tensor) {
-  const Sharding& sharding = planned.sharding;
-  for (const OpId id : planned.graph.ops.keys()) {
-    const Op& op = planned.graph.ops[id];
-    if (!op.attrs.documents) continue;
-    const TensorSpec& wanted = sharding.specs[sharding.splits[sharding.ops[id]].operands[0]];
-    const auto split = static_cast<AxisSet>(axes_in(wanted.dims[0]) & tensor);
-    if (split == 0) continue;
-    return Infeasible{planned.graph.modules[op.module] + " (" + std::string(to_string(op.kind)) +
-                          "): documents are known by the number of a sample among a replica's, "
-                          "and ranks along " +
-                          names_of(sharding.mesh, split) + " would have some of these each",
-                      rules.key_of(op)};
-  }
-  return std::nullopt;
-}
-
 /// "decoder.layers.12.mlp" -> "decoder.layers.*.mlp", where the op is of a layer.
 std::string pattern_of(const std::string& name) {
   std::string out;
@@ -382,11 +363,7 @@ std::variant<PlannedGraph, Infeasible> plan_map(Graph graph, const MapPlan& plan
                      return rules.stored(op, result, std::move(made));
                    }};
   split.key = [&](const Op& op) { return rules.key_of(op); };
-  auto planned = plan_ops(std::move(graph), std::move(sharding), split);
-  if (const auto* found = std::get_if<PlannedGraph>(&planned)) {
-    if (auto problem = documents_problem(*found, rules, set_of(plan.tensor))) return *problem;
-  }
-  return planned;
+  return plan_ops(std::move(graph), std::move(sharding), split);
 }
 
 }  // namespace trainyard

@@ -7,9 +7,6 @@
 //   a result   is stored as it is made, its summands added up at once, unless the entry has a spec
 //              for "result"; the loss stays summands, which the step adds up
 //   an input   of the model is loaded whole by all ranks of the tensor axes
-//   documents  of a sample are known by its number among a replica's: what asks for them
-//   (attention,
-//              rotary positions) has all samples of its replica
 //   expanded   (op_planner.h) are cross entropy and a norm over split features, which lie as what
 //              they read does
 #pragma once

@@ -28,8 +28,6 @@ std::optional<Infeasible> document_obstacle(const Plan& plan, const TrainingGrap
     const Axes& samples = spec.dims[0].parts[0].axes;
     if (samples.size() < data.size() || !std::equal(data.begin(), data.end(), samples.begin()))
       cut = "samples before replicas are, and documents count on those of a replica";
-    if (!plan.partition.replicas.empty() && samples.size() > data.size())
-      cut = "samples of replicas whose numbers are unlike, which divide a microbatch themselves";
     if (cut != nullptr) return Infeasible{read.name + " is cut over " + cut, "sharding"};
   }
   return std::nullopt;

@@ -74,16 +74,10 @@ class Splits {
       const OpIndex& index = space_->indices[static_cast<std::int64_t>(i)];
       const std::int32_t size = sharding_.mesh.size(tensor_[axis]);
       if (index.use != IndexUse::kFree || index.extent % size != 0) continue;
-      if (op_.attrs.documents && is_of_samples(i)) continue;
       Strategy longer = strategy;
       add_split(longer, static_cast<int>(i), tensor_[axis]);
       each_use(axis + 1, longer, ranks * size);
     }
-  }
-
-  /// Kernels know the documents of a sample by its number among a replica's (plan_map.h).
-  bool is_of_samples(std::size_t index) const {
-    return space_->operands[0].dims[0].front().indices.front() == static_cast<int>(index);
   }
 
   void add(const Strategy& strategy, std::int64_t ranks) {

@@ -12,20 +12,22 @@ SequenceRange samples_of_rank(const Program& program, ValueId rows, const Coordi
   const DocumentDraws& draws = *program.documents;
   const TensorSpec spec = spec_of(program, program.values[rows]);
   const Axes& axes = spec.dims.front().parts.front().axes;
-  const std::int64_t place = place_in_group(mesh, axes, at);
   const std::int64_t size = draws.size_of(mb);
   const AxisId unlike = unlike_axis(mesh);
+  // Ranks of a replica have some of its samples each, or all of them all.
+  const std::int64_t place = place_in_group(mesh, axes, at);
   if (unlike == kNoAxis) {
-    // Ranks of a replica have some of its samples each, or all of them all.
     const std::int64_t parts = std::max<std::int64_t>(1, group_size(mesh, axes) / draws.replicas);
-    const std::int64_t first =
-        draws.first_sample(mb, place / parts) + place % parts * (size / parts);
-    return {first, first + size / parts};
+    const std::int64_t each = size / parts;
+    const std::int64_t first = draws.first_sample(mb, place / parts) + place % parts * each;
+    return {first, first + each};
   }
-  const std::int32_t replicas = mesh.size(unlike, at[stage_axis(mesh)]);
-  const SequenceRange within = sequences_of_replica(size, replicas, place);
-  const std::int64_t first = draws.first_sample(mb, 0);
-  return {first + within.begin, first + within.end};
+  const std::int64_t parts = group_size(mesh, axes) / mesh.size(unlike);
+  const SequenceRange within =
+      sequences_of_replica(size, mesh.size(unlike, at[stage_axis(mesh)]), place / parts);
+  const std::int64_t each = within.size() / parts;
+  const std::int64_t first = draws.first_sample(mb, 0) + within.begin + place % parts * each;
+  return {first, first + each};
 }
 
 }  // namespace trainyard

@@ -73,11 +73,12 @@ TEST_CASE("documents are trained beside every other way to divide a training") {
        "training.microbatch=2"},
       {"cluster.ranks=4", "parallel.tensor=4", "parallel.tensor_method={name: map, mesh: [2, 2]}",
        "training.microbatch=4"},
-      // Samples split over tp0 but where their documents are asked for; the loss and its divisor.
+      // Samples split over tp0, where their documents are asked for, too; the loss and its divisor.
       {"cluster.ranks=4", "parallel.tensor=4", "training.microbatch=4",
        "parallel.tensor_method={name: map, mesh: [2, 2], ops: {'*.qkv.linear': {strategy: {d0: "
        "[tp0], o: [tp1]}}, '*.proj.linear': {strategy: {d0: [tp0], i: [tp1]}}, 'lm_head.linear': "
-       "{strategy: {d0: [tp0], o: [tp1]}}}}"},
+       "{strategy: {d0: [tp0], o: [tp1]}}, '*.attention.attention': {strategy: {b: [tp0], g: "
+       "[tp1]}}}}"},
       // Ranks with samples of their own, whose attention has all of a group's or theirs alone.
       {"cluster.ranks=2", "parallel.tensor=2", "parallel.tensor_method=smp"},
       {"cluster.ranks=4", "parallel.tensor=2", "parallel.data=2",
