@@ -1,6 +1,5 @@
 #include "engine/passes/compile.h"
 
-#include <algorithm>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -28,7 +27,6 @@
 #include "engine/passes/plan_splits.h"
 #include "engine/passes/post_validation.h"
 #include "engine/passes/recompute.h"
-#include "engine/passes/recompute_regions.h"
 #include "engine/passes/replica_obstacles.h"
 #include "engine/passes/schedule_of_plan.h"
 #include "engine/passes/select_kernels.h"
@@ -245,9 +243,10 @@ struct Compiler::Kept {
   ProgramVerifier verifier;
   bool verified = false;  // a Program with these segments has been
 
+  /// `graphs_alone`: the training graphs, and no segments.
   std::optional<Infeasible> make(const Graph& model, const ProgramInputs& in,
                                  const SoftwareProfile& software, PassLog& log,
-                                 const CompileOptions& options);
+                                 const CompileOptions& options, bool graphs_alone = false);
   std::optional<Infeasible> make_trainings(const Graph& model, const PassSource& source,
                                            const CompileOptions& options, PassWatch& watch);
   std::optional<Infeasible> make_segments(const Graph& model, const PassSource& source,
@@ -329,32 +328,20 @@ void Compiler::Kept::verify(PassWatch& watch) {
 
 std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const ProgramInputs& in,
                                                const SoftwareProfile& software, PassLog& log,
-                                               const CompileOptions& options) {
+                                               const CompileOptions& options, bool graphs_alone) {
   const Plan& plan = in.plan;
   PassWatch watch(options, log);
   auto schedule = watch.time("schedule", [&] { return schedule_of_plan(plan); });
   if (auto reason = put(std::move(schedule), log.schedule)) return reason;
-  PassSource source{plan, in.links, software, stage_forms(log.schedule), {}, {}, {}};
-  source.kept =
-      kept_shares(plan.recompute, plan.schedule.method == "scp", recomputing_stages(source.forms));
-  source.pairs = stage_pairs(log.schedule, size_of_microbatches(plan.training));
-  source.successions = gathering_calls(plan, log.schedule);
-
-  if (plan.recompute.method == RecomputeConfig::Method::kRotor &&
-      std::any_of(source.forms.begin(), source.forms.end(),
-                  [](const StageForm& form) { return form.recomputes_early(); }))
-    return Infeasible{"rotor recomputes between backwards, and the schedule at once (R)",
-                      "recompute"};
+  const PassSource source = pass_source(plan, in.links, log.schedule, software);
+  if (auto reason = sequence_obstacle(plan.recompute, source.forms)) return reason;
   if (auto reason = replica_obstacle(plan)) return reason;
   if (auto reason = gather_obstacle(plan, !source.pairs.empty())) return reason;
   if (auto reason = make_trainings(model, source, options, watch)) return reason;
   if (auto reason = transfer_obstacle(plan, trainings)) return reason;
   if (auto reason = document_obstacle(plan, trainings.front())) return reason;
-  log.kept = source.kept;
-  if (plan.recompute.method == RecomputeConfig::Method::kStageAware ||
-      plan.recompute.method == RecomputeConfig::Method::kGroup)
-    log.units = num_units(trainings.front(), plan.recompute.unit);
-  log_stages(trainings.front(), plan.partition, log);
+  log_stages(trainings.front(), plan, source.kept, log);
+  if (graphs_alone) return std::nullopt;
 
   if (auto reason = make_segments(model, source, options, watch)) return reason;
   if (auto reason = make_lists(source, log.schedule, watch)) return reason;
@@ -380,6 +367,15 @@ std::variant<const Program*, Infeasible> Compiler::compile(const Graph& model,
 }
 
 const SharedSegments& Compiler::segments() const { return kept_->shared; }
+
+std::variant<TrainingGraph, Infeasible> Compiler::training_graph(const Graph& model,
+                                                                 const ProgramInputs& in,
+                                                                 const SoftwareProfile& software) {
+  Kept kept;
+  PassLog log;
+  if (auto reason = kept.make(model, in, software, log, {}, true)) return *std::move(reason);
+  return std::move(kept.trainings.front());
+}
 
 Program Compiler::take() {
   return std::move(std::exchange(kept_, std::make_unique<Kept>())->draft.program);

@@ -9,6 +9,7 @@
 #include "engine/cost/software_profile.h"
 #include "engine/graph/graph.h"
 #include "engine/passes/pass_log.h"
+#include "engine/passes/training_graph.h"
 #include "engine/passes/transfer_routes.h"
 #include "engine/plan/plan.h"
 #include "engine/program/program.h"
@@ -60,6 +61,11 @@ class Compiler {
 
   /// The Program of the last call; nothing else of it is kept.
   Program take();
+
+  /// What compile() makes segments of, of the plan's largest microbatch, and nothing behind it.
+  static std::variant<TrainingGraph, Infeasible> training_graph(const Graph& model,
+                                                                const ProgramInputs& in,
+                                                                const SoftwareProfile& software);
 
  private:
   struct Kept;

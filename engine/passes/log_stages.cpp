@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/passes/recompute_regions.h"
+
 namespace trainyard {
 
 namespace {
@@ -26,7 +28,13 @@ void log_modules(const TrainingGraph& training, PassLog& log) {
 
 }  // namespace
 
-void log_stages(const TrainingGraph& training, const PartitionConfig& partition, PassLog& log) {
+void log_stages(const TrainingGraph& training, const Plan& plan, const Numbered<double>& kept,
+                PassLog& log) {
+  const PartitionConfig& partition = plan.partition;
+  log.kept = kept;
+  if (plan.recompute.method == RecomputeConfig::Method::kStageAware ||
+      plan.recompute.method == RecomputeConfig::Method::kGroup)
+    log.units = num_units(training, plan.recompute.unit);
   const int stages = training.num_stages;
   log.first_layer.assign(stages + 1, training.graph.num_layers);
   log.last_layer.assign(stages, -1);

@@ -7,8 +7,10 @@
 
 namespace trainyard {
 
-/// Fills log.first_layer and log.begins_at. A stage without layers begins where the next one does.
-/// Of modules on devices begins_at says which they are; a stage that has none passes values on.
-void log_stages(const TrainingGraph& training, const PartitionConfig& partition, PassLog& log);
+/// Fills log.first_layer and log.begins_at, log.kept, and log.units where it counts some. A stage
+/// without layers begins where the next one does. Of modules on devices begins_at says which they
+/// are; a stage that has none passes values on.
+void log_stages(const TrainingGraph& training, const Plan& plan, const Numbered<double>& kept,
+                PassLog& log);
 
 }  // namespace trainyard

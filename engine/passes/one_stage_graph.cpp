@@ -32,15 +32,7 @@ Plan with_one_stage(Plan plan) {
 
 std::variant<TrainingGraph, Infeasible> one_stage_graph(const Graph& model, Plan plan,
                                                         const SoftwareProfile& software) {
-  TrainingGraph last;
-  CompileOptions options;
-  options.behind_pass = [&](const std::string&, PassResult result) {
-    if (auto* const* training = std::get_if<TrainingGraph*>(&result)) last = **training;
-  };
-  PassLog log;
-  auto compiled = compile(model, {with_one_stage(std::move(plan)), {}}, software, log, options);
-  if (auto* reason = std::get_if<Infeasible>(&compiled)) return std::move(*reason);
-  return last;
+  return Compiler::training_graph(model, {with_one_stage(std::move(plan)), {}}, software);
 }
 
 }  // namespace trainyard

@@ -2,11 +2,24 @@
 
 #include <utility>
 
+#include "engine/passes/gather_units.h"
+#include "engine/passes/pair_segments.h"
 #include "engine/passes/plan_megatron.h"
 #include "engine/passes/plan_mesh.h"
+#include "engine/passes/recompute.h"
 #include "engine/plan/microbatch_sizes.h"
 
 namespace trainyard {
+
+PassSource pass_source(const Plan& plan, const Numbered<PipelineLink>& links,
+                       const PipelineSchedule& schedule, const SoftwareProfile& software) {
+  PassSource source{plan, links, software, stage_forms(schedule), {}, {}, {}};
+  source.kept =
+      kept_shares(plan.recompute, plan.schedule.method == "scp", recomputing_stages(source.forms));
+  source.pairs = stage_pairs(schedule, size_of_microbatches(plan.training));
+  source.successions = gathering_calls(plan, schedule);
+  return source;
+}
 
 AmaxAxes amax_axes(const PassSource& of) {
   const DeviceMesh mesh = graph_mesh_of(of.plan.parallel);

@@ -7,6 +7,10 @@
 
 namespace trainyard {
 
+/// What passes may ask of such a plan. All outlive it but the schedule.
+PassSource pass_source(const Plan& plan, const Numbered<PipelineLink>& links,
+                       const PipelineSchedule& schedule, const SoftwareProfile& software);
+
 /// Where the largest elements of what is cast into 8 bits are looked for.
 AmaxAxes amax_axes(const PassSource& of);
 

@@ -167,6 +167,15 @@ Numbered<double> kept_shares(const RecomputeConfig& config, bool shifted_critica
   return kept;
 }
 
+std::optional<Infeasible> sequence_obstacle(const RecomputeConfig& config,
+                                            const Numbered<StageForm>& forms) {
+  const bool early = std::any_of(forms.begin(), forms.end(),
+                                 [](const StageForm& form) { return form.recomputes_early(); });
+  if (config.method != RecomputeConfig::Method::kRotor || !early) return std::nullopt;
+  return Infeasible{"rotor recomputes between backwards, and the schedule at once (R)",
+                    "recompute"};
+}
+
 std::optional<Infeasible> recompute(TrainingGraph& training, const RecomputeConfig& config,
                                     const SoftwareProfile& software, const Numbered<double>& kept) {
   // Megatron gathers a sequence again for the backward; PyTorch keeps what a product has read.

@@ -25,6 +25,7 @@
 #include "engine/base/error.h"
 #include "engine/passes/differentiate.h"
 #include "engine/plan/plan.h"
+#include "engine/schedule/stage_form.h"
 
 namespace trainyard {
 
@@ -33,6 +34,10 @@ namespace trainyard {
 /// keeps all of them.
 Numbered<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,
                              const Numbered<bool>& recomputing);
+
+/// Why stages of these forms cannot run sequences of method rotor; nullopt: they can, or have none.
+std::optional<Infeasible> sequence_obstacle(const RecomputeConfig& config,
+                                            const Numbered<StageForm>& forms);
 
 /// `kept`: [stage], kept_shares(). A stage that keeps everything gathers only. Infeasible:
 /// sequences of method rotor that are none of their stages.
