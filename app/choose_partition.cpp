@@ -180,4 +180,12 @@ void choose_partition(Prepared& prepared, const EvaluateCuts& evaluate) {
   study.origins["partition"] = derived_origin(choice.reason);
 }
 
+std::variant<SearchedCuts, Infeasible> search_partition(const Prepared& prepared,
+                                                        const EvaluateCuts& evaluate) {
+  const TrainingGraph training = graph_of(prepared);
+  const auto profile = profile_ops(training, prepared.hardware, prepared.software);
+  return search_cuts(training.graph, profile, search_for(prepared.study, training, profile),
+                     evaluate);
+}
+
 }  // namespace trainyard

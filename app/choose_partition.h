@@ -1,6 +1,8 @@
 // Cuts of stages that a study leaves to costs.
 #pragma once
 
+#include <variant>
+
 #include "app/prepare.h"
 #include "engine/planner/search_cuts.h"
 
@@ -12,5 +14,9 @@ namespace trainyard {
 /// the same ops. `evaluate`: the study's step with other cuts. Throws ConfigError at `partition`: a
 /// name that nothing has, cuts that do not ascend, fewer layers than stages.
 void choose_partition(Prepared& prepared, const EvaluateCuts& evaluate);
+
+/// What method search finds for a study with stages of any cuts, within partition.budget.
+std::variant<SearchedCuts, Infeasible> search_partition(const Prepared& prepared,
+                                                        const EvaluateCuts& evaluate);
 
 }  // namespace trainyard

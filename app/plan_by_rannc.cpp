@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "app/analytic_step.h"
-#include "app/model_profiles.h"
 #include "app/op_timer.h"
 #include "app/prepare.h"
 #include "app/tried_pipelines.h"
@@ -41,10 +40,10 @@ StageRule rule_of(Rule rule) {
 
 class Planner {
  public:
-  Planner(const PipelineRequest& request, const StudyResolvers& resolvers)
+  Planner(const PipelineRequest& request, const StudyResolvers& resolvers, ModelProfiles& profiles)
       : request_(request),
         resolvers_(resolvers),
-        profiles_(request, resolvers),
+        profiles_(profiles),
         units_(units()),
         limit_((1 - request.partition.margin) * static_cast<double>(capacity_of(profiles_.one()))),
         ends_(block_ends()),
@@ -344,7 +343,7 @@ class Planner {
 
   const PipelineRequest& request_;
   const StudyResolvers& resolvers_;
-  ModelProfiles profiles_;
+  ModelProfiles& profiles_;
   StageUnits units_;
   double limit_;
   std::vector<std::size_t> ends_;
@@ -356,7 +355,13 @@ class Planner {
 }  // namespace
 
 PlannedPipeline plan_by_rannc(const PipelineRequest& request, const StudyResolvers& resolvers) {
-  return Planner(request, resolvers).plan();
+  ModelProfiles profiles(request, resolvers);
+  return plan_by_rannc(request, resolvers, profiles);
+}
+
+PlannedPipeline plan_by_rannc(const PipelineRequest& request, const StudyResolvers& resolvers,
+                              ModelProfiles& profiles) {
+  return Planner(request, resolvers, profiles).plan();
 }
 
 }  // namespace trainyard

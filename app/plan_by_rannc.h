@@ -1,6 +1,7 @@
 // A study's pipeline as RaNNC decides it: partition: rannc.
 #pragma once
 
+#include "app/model_profiles.h"
 #include "study/planned_pipeline.h"
 #include "study/study_reader.h"
 
@@ -14,5 +15,8 @@ namespace trainyard {
 /// Stages send on the links inside a node, as the paper has it (note 3), or at the rate that the
 /// code assumes. Throws ConfigError where the model has no plan, PlanError where nothing fits.
 PlannedPipeline plan_by_rannc(const PipelineRequest& request, const StudyResolvers& resolvers);
+/// The same by profiles that are there already: of the request, or of one with another rule.
+PlannedPipeline plan_by_rannc(const PipelineRequest& request, const StudyResolvers& resolvers,
+                              ModelProfiles& profiles);
 
 }  // namespace trainyard

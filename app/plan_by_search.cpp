@@ -8,15 +8,13 @@
 #include <variant>
 #include <vector>
 
-#include "app/analytic_step.h"
-#include "app/model_profiles.h"
 #include "app/plan_by_rannc.h"
+#include "app/shape_steps.h"
 #include "app/tried_pipelines.h"
+#include "engine/base/format.h"
 #include "engine/base/readable.h"
-#include "engine/partition/batch_split.h"
 #include "engine/partition/stage_partition.h"
 #include "engine/planner/choose_cuts.h"
-#include "engine/planner/piece_profile.h"
 #include "engine/planner/search_shapes.h"
 #include "study/compile_study.h"
 #include "study/study_origin.h"
@@ -26,22 +24,19 @@ namespace trainyard {
 
 namespace {
 
-/// Microbatches of one sequence: pieces are the same of any number.
-Study of_one_sequence(const PipelineRequest& request) {
-  Study study = request.one_stage;
-  study.training.microbatch = study.training.global_batch = 1;
-  return study;
-}
+// Choices of degrees whose cuts are searched at the end: so many, of steps not far from the best,
+// behind the first as long as there is budget.
+constexpr std::size_t kMostPolished = 3;
+constexpr double kMostBehind = 1.02;
+
+using NamedShapes = std::vector<std::pair<PipelineShape, std::string>>;
 
 class ShapePlanner {
  public:
   ShapePlanner(const PipelineRequest& request, const StudyResolvers& resolvers)
       : request_(request),
         resolvers_(resolvers),
-        one_(prepare_study(of_one_sequence(request), resolvers)),
-        training_(one_stage_training(one_)),
-        pieces_(pieces_of(training_, one_.hardware, one_.software)),
-        limit_((1 - request.partition.margin) * static_cast<double>(capacity_of(one_))) {}
+        steps_(request, resolvers) {}
 
   PlannedPipeline plan() {
     ShapeSpace space = space_of_request();
@@ -49,11 +44,13 @@ class ShapePlanner {
     add_even(space);
     if (space.starts.empty()) fail_at(study(), "partition", no_start());
     const auto found =
-        search_shapes(space, [this](const PipelineShape& shape) { return step_of(shape); });
+        search_shapes(space, [this](const PipelineShape& shape) { return steps_.step_of(shape); });
     if (std::holds_alternative<Infeasible>(found)) fail();
     const auto& best = std::get<SearchedShape>(found);
-    PlannedPipeline out = planned(best.shape);
-    out.reason = reason_for(best);
+    const Polished chosen = polished(best);
+    PlannedPipeline out = steps_.planned(*chosen.shape);
+    out.cuts = chosen.cuts;
+    out.reason = reason_for(best, chosen);
     out.lines = lines_of(best, out);
     return out;
   }
@@ -61,12 +58,15 @@ class ShapePlanner {
  private:
   const Study& study() const { return request_.one_stage; }
   std::int64_t batch() const { return study().training.global_batch; }
+  int budget() const {
+    return static_cast<int>(request_.partition.budget * PartitionConfig::kEvaluationsPerSecond);
+  }
   int devices() const { return static_cast<int>(study().cluster.num_devices); }
 
-  ShapeSpace space_of_request() const {
+  ShapeSpace space_of_request() {
     using enum ShapeRecompute;
     ShapeSpace space;
-    space.pieces = std::ssize(pieces_.begins);
+    space.pieces = std::ssize(steps_.profiles().pieces().begins);
     space.devices = devices();
     space.batch = batch();
     space.stages = request_.stages == 0;
@@ -74,8 +74,9 @@ class ShapePlanner {
     space.microbatches = request_.microbatches == 0;
     space.recompute =
         request_.recompute ? std::vector{kAsSaid} : std::vector{kNone, kStageAware, kFull};
-    space.budget = std::max(
-        1, static_cast<int>(request_.partition.budget * PartitionConfig::kEvaluationsPerSecond));
+    space.bound = [this](const PipelineShape& shape) { return steps_.bound_of(shape); };
+    // Half of what there is: the cuts of what it finds are searched behind it.
+    space.budget = std::max(1, budget() / 2);
     return space;
   }
 
@@ -87,16 +88,14 @@ class ShapePlanner {
     names_.push_back(std::move(name));
   }
 
-  /// nullopt: a cut is where no piece begins.
-  std::optional<std::vector<std::int64_t>> begins_of(const std::vector<StageCut>& cuts) const {
-    std::vector<std::int64_t> out;
-    for (const StageCut& cut : cuts) {
-      const OpId op = op_of_cut(training_.graph, cut);
-      const auto at = std::lower_bound(pieces_.begins.begin(), pieces_.begins.end(), op);
-      if (at == pieces_.begins.end()) return std::nullopt;
-      out.push_back(at - pieces_.begins.begin());
-    }
-    return out;
+  /// Those first that kernels take least of: more of the others are ruled out then.
+  void add_by_bound(ShapeSpace& space, NamedShapes named) {
+    std::vector<std::pair<Seconds, std::size_t>> order;
+    for (std::size_t i = 0; i < named.size(); ++i)
+      order.emplace_back(steps_.bound_of(named[i].first), i);
+    std::ranges::sort(order);
+    for (const auto& [bound, i] : order)
+      add(space, std::move(named[i].first), std::move(named[i].second));
   }
 
   void add_rannc(ShapeSpace& space) {
@@ -105,8 +104,8 @@ class ShapePlanner {
       PipelineRequest request = request_;
       request.partition.rule = rule;
       try {
-        const PlannedPipeline plan = plan_by_rannc(request, resolvers_);
-        const auto begins = begins_of(plan.cuts);
+        const PlannedPipeline plan = plan_by_rannc(request, resolvers_, steps_.profiles());
+        const auto begins = steps_.begins_of(plan.cuts);
         if (!begins) continue;
         const auto count = std::ssize(plan.microbatches);
         const ShapeRecompute recompute = request_.recompute ? ShapeRecompute::kAsSaid
@@ -124,10 +123,13 @@ class ShapePlanner {
 
   /// Stages of like cost, and of as many layers, each on as many devices.
   void add_even(ShapeSpace& space) {
-    const auto profile = profile_ops(training_, one_.hardware, one_.software);
+    const Prepared& one = steps_.profiles().one();
+    const Graph& graph = steps_.profiles().training().graph;
+    const auto profile = profile_ops(steps_.profiles().training(), one.hardware, one.software);
     const bool one_node = devices() <= study().cluster.devices_per_node;
     const TransferRate rate =
         transfer_rate(study().cluster, one_node ? Distance::kSameNode : Distance::kSameLeaf);
+    NamedShapes out;
     for (int stages = 1; stages <= devices(); ++stages) {
       const bool given = request_.stages == 0 || request_.stages == stages;
       const bool each = request_.each == 0 || std::int64_t{stages} * request_.each <= devices();
@@ -138,23 +140,25 @@ class ShapePlanner {
         PartitionConfig cost;
         cost.method = "cost";
         cost.between = between;
-        const auto chosen = choose_cuts(training_.graph, profile, cost, stages, rate);
-        if (const auto* cuts = std::get_if<CutChoice>(&chosen)) add_cuts(space, cuts->cuts, seen);
+        const auto chosen = choose_cuts(graph, profile, cost, stages, rate);
+        if (const auto* cuts = std::get_if<CutChoice>(&chosen))
+          add_cuts(space, cuts->cuts, seen, out);
       }
       PartitionConfig floor;
       floor.method = "uniform-floor";
-      if (training_.graph.num_layers < stages) continue;
-      const auto ranges = layer_ranges(training_.graph.num_layers, stages, floor);
+      if (graph.num_layers < stages) continue;
+      const auto ranges = layer_ranges(graph.num_layers, stages, floor);
       std::vector<StageCut> cuts;
       const auto& first = std::get<std::vector<std::int64_t>>(ranges);
       for (auto it = first.begin() + 1; it + 1 != first.end(); ++it) cuts.push_back({*it, ""});
-      add_cuts(space, cuts, seen);
+      add_cuts(space, cuts, seen, out);
     }
+    add_by_bound(space, std::move(out));
   }
 
-  void add_cuts(ShapeSpace& space, const std::vector<StageCut>& cuts,
-                std::set<std::vector<std::int64_t>>& seen) {
-    const auto begins = begins_of(cuts);
+  void add_cuts(const ShapeSpace& space, const std::vector<StageCut>& cuts,
+                std::set<std::vector<std::int64_t>>& seen, NamedShapes& out) {
+    const auto begins = steps_.begins_of(cuts);
     if (!begins || !seen.insert(*begins).second) return;
     const auto stages = static_cast<int>(begins->size()) + 1;
     const int each = request_.each > 0 ? static_cast<int>(request_.each) : devices() / stages;
@@ -168,56 +172,47 @@ class ShapePlanner {
       for (const ShapeRecompute recompute : space.recompute) {
         if (recompute == ShapeRecompute::kStageAware) continue;
         const bool full = recompute == ShapeRecompute::kFull;
-        add(space, {*begins, std::vector<int>(stages, each), count, recompute},
-            counted(stages, "stage") + " on " + counted(each, "device") + " each" +
-                (full ? ", recomputed" : ""));
+        out.emplace_back(PipelineShape{*begins, std::vector<int>(stages, each), count, recompute},
+                         counted(stages, "stage") + " on " + counted(each, "device") + " each" +
+                             (full ? ", recomputed" : ""));
       }
     }
   }
 
-  // --- what a shape comes to ---
+  // --- the cuts once more ---
 
-  PlannedPipeline planned(const PipelineShape& shape) const {
-    PlannedPipeline out;
-    out.replicas = shape.replicas;
-    out.recompute = shape.recompute == ShapeRecompute::kFull;
-    out.stage_aware = shape.recompute == ShapeRecompute::kStageAware;
-    for (const std::int64_t begin : shape.begins) {
-      const auto cut = cut_at(training_.graph, pieces_.begins[begin]);
-      check(cut.has_value(), "a piece begins where a cut can be said");
-      out.cuts.push_back(*cut);
+  struct Polished {
+    const PipelineShape* shape = nullptr;  // of which the degrees are
+    std::vector<StageCut> cuts;
+    Seconds step = 0;
+    Seconds bound = 0;    // no cuts lead to a shorter one; 0: none is known
+    int evaluations = 0;  // of all whose cuts were searched
+  };
+
+  /// What partition search makes of the fastest with each choice of degrees, of those that are
+  /// first. It begins where it would begin by itself, so that it is no slower than that.
+  Polished polished(const SearchedShape& found) {
+    Polished out;
+    out.shape = &found.best_of_degrees.front().second;
+    out.cuts = steps_.planned(*out.shape).cuts;
+    out.step = found.step;
+    out.bound = steps_.bound_of_any_cuts(*out.shape);
+    for (std::size_t i = 0; i < std::min(found.best_of_degrees.size(), kMostPolished); ++i) {
+      const auto& [step, shape] = found.best_of_degrees[i];
+      if (i > 0 && found.evaluations + out.evaluations >= budget()) break;
+      const Seconds bound = steps_.bound_of_any_cuts(shape);
+      if (shape.begins.empty() || bound >= out.step || step > kMostBehind * out.step) continue;
+      auto cuts = steps_.searched(shape);
+      if (!cuts) continue;
+      out.evaluations += cuts->evaluations;
+      const bool faster = cuts->step.period < out.step;
+      if (faster || i == 0) out.bound = std::max(bound, cuts->bound);
+      if (!faster) continue;
+      out.shape = &shape;
+      out.step = cuts->step.period;
+      out.cuts = std::move(cuts->cuts);
     }
-    const BatchSplit split = split_batch(batch(), shape.microbatches, 1);
-    out.microbatches.assign(split.micro.begin(), split.micro.end());
     return out;
-  }
-
-  std::optional<Seconds> step_of(const PipelineShape& shape) {
-    Study study;
-    try {
-      study = request_.study_of(planned(shape));
-      const Prepared prepared = prepare_study(std::move(study), resolvers_);
-      PassLog log;
-      const auto program = program_of(prepared, prepared.study, log);
-      if (!program) return std::nullopt;
-      Bytes most = 0;
-      for (const MemoryPeak& peak : peaks_of(prepared, prepared.study, *program))
-        most = std::max(most, peak.total);
-      if (static_cast<double>(most) > limit_) {
-        least_ = least_ == 0 ? most : std::min(least_, most);
-        return std::nullopt;
-      }
-      return step_of_program(prepared, *program);
-    } catch (const ConfigError& error) {
-      if (!refused_) refused_ = error;
-      return std::nullopt;
-    } catch (const PlanError&) {
-      return std::nullopt;
-    }
-  }
-
-  static Seconds step_of_program(const Prepared& prepared, const Program& program) {
-    return trainyard::step_of(prepared, prepared.study, program, false).period;
   }
 
   // --- words ---
@@ -229,28 +224,37 @@ class ShapePlanner {
   }
 
   [[noreturn]] void fail() const {
-    if (least_ == 0 && refused_)
-      fail_at(study(), refused_->key_path().empty() ? "partition" : refused_->key_path(),
-              refused_->problem());
-    if (least_ == 0)
+    const std::optional<ConfigError>& refused = steps_.refused();
+    if (steps_.least() == 0 && refused)
+      fail_at(study(), refused->key_path().empty() ? "partition" : refused->key_path(),
+              refused->problem());
+    if (steps_.least() == 0)
       fail_at(study(), "partition", "search-pipeline found no pipeline that can run");
     throw plan_error(
         study(),
         {"no pipeline that was tried fits: of the one that needs least a rank takes " +
-             bytes_text(least_) + ", and a device has " + bytes_text(static_cast<Bytes>(limit_)),
+             bytes_text(steps_.least()) + ", and a device has " + bytes_text(steps_.limit()),
          "partition"});
   }
 
-  static std::string reason_for(const SearchedShape& found) {
-    return "search-pipeline: a step of " + duration_text(found.step) + "; " +
-           counted(found.evaluations, "pipeline") +
-           (found.all_tried ? ", all there are"
-            : found.spent   ? " tried, as many as the budget has"
-                            : " tried, no move helps any more");
+  static std::string reason_for(const SearchedShape& found, const Polished& chosen) {
+    std::string text = "search-pipeline: a step of " + duration_text(chosen.step);
+    if (chosen.bound > 0)
+      text += format(", %.1f %% above what kernels alone allow these stages and microbatches",
+                     100 * (chosen.step / chosen.bound - 1));
+    text += "; " + counted(found.evaluations + found.ruled_out, "pipeline") +
+            (found.all_tried ? ", all there are"
+             : found.spent   ? " tried, as many as the budget has"
+                             : " tried, no move helps any more");
+    if (found.ruled_out > 0)
+      text += "; " + std::to_string(found.ruled_out) + " of them by kernels alone";
+    if (chosen.evaluations > 0)
+      text += "; then " + counted(chosen.evaluations, "way") + " to cut the fastest";
+    return text;
   }
 
   std::vector<std::string> lines_of(const SearchedShape& found, const PlannedPipeline& plan) const {
-    std::vector<std::string> out = {"  " + reason_for(found)};
+    std::vector<std::string> out = {"  " + plan.reason};
     for (std::size_t s = 0; s < plan.replicas.size(); ++s) {
       std::string begin = "the model's begin";
       if (s > 0) {
@@ -283,13 +287,8 @@ class ShapePlanner {
 
   const PipelineRequest& request_;
   const StudyResolvers& resolvers_;
-  Prepared one_;
-  TrainingGraph training_;
-  ModelPieces pieces_;
-  double limit_;
-  Bytes least_ = 0;                     // of what did not fit
-  std::optional<ConfigError> refused_;  // the first pipeline that no study may say
-  std::vector<std::string> names_;      // [start]
+  ShapeSteps steps_;
+  std::vector<std::string> names_;  // [start]
 };
 
 }  // namespace

@@ -56,9 +56,10 @@ void choose_schedule(const Prepared& prepared, Study& study) {
       derived_origin("searched for the durations of these stages on these devices");
 }
 
-/// The step that the study would have with these cuts, all that it leaves to cost chosen for them.
+}  // namespace
+
 std::optional<EvaluatedCuts> evaluate_cuts(const Prepared& prepared,
-                                           const std::vector<StageCut>& cuts) {
+                                           const std::vector<StageCut>& cuts, Bytes limit) {
   Study study = prepared.study;
   study.partition.method = "cuts";
   study.partition.cuts = cuts;
@@ -70,11 +71,9 @@ std::optional<EvaluatedCuts> evaluate_cuts(const Prepared& prepared,
   EvaluatedCuts out;
   out.period = step_of(prepared, study, *program, false).period;
   for (const MemoryPeak& peak : peaks_of(prepared, study, *program))
-    out.excess = std::max(out.excess, peak.total - capacity_of(prepared));
+    out.excess = std::max(out.excess, peak.total - limit);
   return out;
 }
-
-}  // namespace
 
 std::string rows_of_durations(const Study& study, const ScheduleSettings& durations) {
   return rows_or_fail(study, searched_rows(study, durations));
@@ -82,8 +81,9 @@ std::string rows_of_durations(const Study& study, const ScheduleSettings& durati
 
 void resolve_by_cost(Prepared& prepared) {
   choose_splits(prepared);
-  choose_partition(
-      prepared, [&](const std::vector<StageCut>& cuts) { return evaluate_cuts(prepared, cuts); });
+  choose_partition(prepared, [&](const std::vector<StageCut>& cuts) {
+    return evaluate_cuts(prepared, cuts, capacity_of(prepared));
+  });
   choose_recompute(prepared, prepared.study);
   choose_sequences(prepared);
   choose_schedule(prepared, prepared.study);

@@ -1,9 +1,12 @@
 // What a checked study leaves to the memory and the times of its own Program.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "app/prepare.h"
+#include "engine/planner/search_cuts.h"
 #include "engine/schedule/schedule_names.h"
 
 namespace trainyard {
@@ -16,6 +19,11 @@ namespace trainyard {
 /// prepare_study() does this at its end. Throws ConfigError where a search is given numbers that it
 /// cannot serve.
 void resolve_by_cost(Prepared& prepared);
+
+/// The step that prepared.study would have with these cuts, all that it leaves to cost chosen for
+/// them, and what its fullest rank takes above `limit`; nullopt: it has no Program.
+std::optional<EvaluatedCuts> evaluate_cuts(const Prepared& prepared,
+                                           const std::vector<StageCut>& cuts, Bytes limit);
 
 /// searched_rows() of planner/search_schedule.h for the study's plan. Throws ConfigError at
 /// `schedule`.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "engine/base/format.h"
 #include "engine/base/readable.h"
@@ -24,15 +25,25 @@ bool is_better(const EvaluatedCuts& a, const EvaluatedCuts& b) {
 
 class Search {
  public:
-  Search(const Graph& graph, Numbered<OpId> pieces, const CutSearch& search,
-         const EvaluateCuts& evaluate)
+  Search(const Graph& graph, const Indexed<OpId, OpProfile>& profile, Numbered<OpId> pieces,
+         const CutSearch& search, const EvaluateCuts& evaluate)
       : graph_(graph),
         pieces_(std::move(pieces)),
         search_(search),
-        evaluate_(evaluate) {}
+        evaluate_(evaluate) {
+    Seconds before = 0;
+    auto piece = pieces_.begin();
+    for (const OpId op : profile.keys()) {
+      for (; piece != pieces_.end() && *piece <= op; ++piece) before_.push_back(before);
+      before += profile[op].forward + profile[op].backward;
+    }
+    before_.front() = 0;
+    before_.push_back(before);
+  }
 
   const std::optional<EvaluatedCuts>& step() const { return found_; }
   int evaluations() const { return evaluations_; }
+  int ruled_out() const { return ruled_out_; }
   std::vector<StageCut> cuts() const { return cuts_of(best_); }
 
   /// The number of ways to cut, as far as it is at most `most`.
@@ -84,9 +95,24 @@ class Search {
     return true;
   }
 
+  bool cannot_win(const Begins& begins) const {
+    if (!found_ || found_->excess > 0) return false;
+    if (!search_.one_stage_per_rank || search_.num_microbatches == 0) return false;
+    std::vector<Seconds> stages;
+    std::int64_t first = 0;
+    for (const std::int64_t begin : begins)
+      stages.push_back(before_[begin] - before_[std::exchange(first, begin)]);
+    stages.push_back(before_[std::ssize(pieces_)] - before_[first]);
+    return stages_bound(stages, search_.num_microbatches) >= found_->period;
+  }
+
   /// Whether it is the best so far.
   bool try_cuts(const Begins& begins) {
     if (!ascends(begins) || spent() || !tried_.insert(begins).second) return false;
+    if (cannot_win(begins)) {
+      ++ruled_out_;
+      return false;
+    }
     ++evaluations_;
     const auto step = evaluate_(cuts_of(begins));
     if (!step || (found_ && !is_better(*step, *found_))) return false;
@@ -108,15 +134,18 @@ class Search {
     }
   }
 
+  /// Moves take their turns, from the one that helped last on.
   bool improve_by(std::int64_t step) {
-    for (std::size_t cut = 0; cut < best_.size(); ++cut) {
-      for (const bool later : {false, true}) {
-        for (const std::size_t end : {cut + 1, best_.size()}) {
-          Begins moved = best_;
-          for (std::size_t i = cut; i < end; ++i) moved[i] += later ? step : -step;
-          if (try_cuts(moved)) return true;
-        }
-      }
+    const std::size_t moves = 4 * best_.size();
+    for (std::size_t i = 0; i < moves; ++i) {
+      const std::size_t move = (next_move_ + i) % moves, cut = move / 4;
+      const bool later = move / 2 % 2 == 1, alone = move % 2 == 0;
+      Begins moved = best_;
+      for (std::size_t c = cut; c < (alone ? cut + 1 : best_.size()); ++c)
+        moved[c] += later ? step : -step;
+      if (!try_cuts(moved)) continue;
+      next_move_ = move;
+      return true;
     }
     return false;
   }
@@ -125,8 +154,10 @@ class Search {
   const Numbered<OpId> pieces_;
   const CutSearch& search_;
   const EvaluateCuts& evaluate_;
+  Numbered<Seconds> before_;  // [piece] of all kernels before it; behind the last: of all
   std::set<Begins> tried_;
-  int evaluations_ = 0;
+  int evaluations_ = 0, ruled_out_ = 0;
+  std::size_t next_move_ = 0;
   Begins best_;
   std::optional<EvaluatedCuts> found_;
 };
@@ -137,13 +168,14 @@ std::string reason_for(const SearchedCuts& found, bool spent) {
     text += format(", %.1f %% above what kernels alone allow",
                    100 * (found.step.period / found.bound - 1));
   }
-  text += "; " + std::to_string(found.evaluations);
+  text += "; " + std::to_string(found.evaluations + found.ruled_out) + " ways to cut";
   if (found.all_tried) {
-    text += " ways to cut, all there are";
+    text += ", all there are";
   } else {
-    text += spent ? " ways to cut tried, as many as the budget has"
-                  : " ways to cut tried, no move helps any more";
+    text += spent ? " tried, as many as the budget has" : " tried, no move helps any more";
   }
+  if (found.ruled_out > 0)
+    text += "; " + std::to_string(found.ruled_out) + " of them by kernels alone";
   if (found.step.excess > 0) text += "; none that was tried fits the memory";
   return text;
 }
@@ -164,6 +196,15 @@ Seconds step_bound(const Indexed<OpId, OpProfile>& profile, const CutSearch& sea
   return std::max(shared, m * longest);
 }
 
+Seconds stages_bound(const std::vector<Seconds>& stages, double num_microbatches) {
+  Seconds most = 0, before = 0;
+  for (const Seconds stage : stages) {
+    most = std::max(most, num_microbatches * stage + before);
+    before += stage;
+  }
+  return most;
+}
+
 std::variant<SearchedCuts, Infeasible> search_cuts(const Graph& graph,
                                                    const Indexed<OpId, OpProfile>& profile,
                                                    const CutSearch& search,
@@ -175,7 +216,7 @@ std::variant<SearchedCuts, Infeasible> search_cuts(const Graph& graph,
                           std::to_string(search.num_stages) + " stages",
                       "partition"};
   }
-  Search found(graph, std::move(pieces), search, evaluate);
+  Search found(graph, profile, std::move(pieces), search, evaluate);
   SearchedCuts out;
   out.all_tried = found.has_at_most(search.budget);
   if (out.all_tried) {
@@ -188,6 +229,7 @@ std::variant<SearchedCuts, Infeasible> search_cuts(const Graph& graph,
   out.cuts = found.cuts();
   out.step = *found.step();
   out.evaluations = found.evaluations();
+  out.ruled_out = found.ruled_out();
   out.bound = step_bound(profile, search);
   out.reason = reason_for(out, found.spent());
   return out;

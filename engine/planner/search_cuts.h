@@ -37,7 +37,8 @@ struct SearchedCuts {
   std::vector<StageCut> cuts;
   EvaluatedCuts step;
   int evaluations = 0;
-  bool all_tried = false;  // every way to cut between ops was evaluated
+  int ruled_out = 0;       // of which stages_bound() said enough
+  bool all_tried = false;  // every way to cut between ops was evaluated, or ruled out
   Seconds bound = 0;       // no cuts lead to a shorter step: step_bound(); 0: none is known
   std::string reason;      // what study.resolved.yaml says
 };
@@ -53,10 +54,16 @@ struct SearchedCuts {
 /// and m times the longest op.
 Seconds step_bound(const Indexed<OpId, OpProfile>& profile, const CutSearch& search);
 
+/// The same of given stages, W_s of each for a microbatch, one per rank: the most of
+/// m W_s + W_1 + ... + W_(s-1).
+Seconds stages_bound(const std::vector<Seconds>& stages, double num_microbatches);
+
 /// The cuts of the shortest step that fits its memory; where none fits, those that miss by least.
-/// All ways to cut between ops where the budget has room for them; else the best of the starts,
-/// from which single cuts, and all cuts from one on, are moved by ever smaller steps as long as
-/// that helps. Deterministic. Infeasible: no start has a Program.
+/// Cuts whose own stages_bound() is no better than the best step so far are not evaluated where
+/// pipelines fill stage by stage. All ways to cut between ops where the budget has room for them;
+/// else the best of the starts,
+/// from which single cuts, and all cuts from one on, are moved in turn by ever smaller steps as
+/// long as that helps. Deterministic. Infeasible: no start has a Program.
 std::variant<SearchedCuts, Infeasible> search_cuts(const Graph& graph,
                                                    const Indexed<OpId, OpProfile>& profile,
                                                    const CutSearch& search,

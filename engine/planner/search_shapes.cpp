@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -18,6 +20,8 @@ double binomial(std::int64_t n, std::int64_t k) {
   return out;
 }
 
+constexpr int kMostInVain = 4;  // starts from which moves led to nothing faster
+
 class ShapeSearch {
  public:
   ShapeSearch(const ShapeSpace& space, const EvaluateShape& evaluate)
@@ -25,7 +29,8 @@ class ShapeSearch {
         evaluate_(evaluate) {}
 
   std::variant<SearchedShape, Infeasible> run() {
-    for (const PipelineShape& start : space_.starts) out_.starts.push_back(step_of(start));
+    for (const PipelineShape& start : space_.starts)
+      out_.starts.push_back(step_of(start, best_step_));
     out_.all_tried = can_try_all();
     if (out_.all_tried)
       try_all();
@@ -35,6 +40,8 @@ class ShapeSearch {
     out_.shape = *best_;
     out_.step = best_step_;
     out_.spent = spent();
+    out_.ruled_out = static_cast<int>(ruled_out_.size());
+    out_.best_of_degrees = ranked();
     return std::move(out_);
   }
 
@@ -56,16 +63,38 @@ class ShapeSearch {
            !(aware && stages_of(shape) == 1);
   }
 
-  /// nullopt also: it was tried before, or nothing more may be.
-  std::optional<Seconds> step_of(const PipelineShape& shape) {
-    if (!is_possible(shape) || spent() || !tried_.insert(shape).second) return std::nullopt;
+  /// nullopt also: it was tried before, or nothing more may be, or it takes no less than `most`.
+  std::optional<Seconds> step_of(const PipelineShape& shape, Seconds most) {
+    if (!is_possible(shape) || spent() || tried_.contains(shape)) return std::nullopt;
+    if (space_.bound(shape) >= most) {
+      ruled_out_.insert(shape);
+      return std::nullopt;
+    }
+    tried_.insert(shape);
+    ruled_out_.erase(shape);
     ++out_.evaluations;
     const auto step = evaluate_(shape);
-    if (step && (!best_ || *step < best_step_)) {
+    if (!step) return step;
+    if (!best_ || *step < best_step_) {
       best_ = shape;
       best_step_ = *step;
     }
+    const auto [at, is_new] = best_of_.try_emplace(degrees_of(shape), *step, shape);
+    if (!is_new && *step < at->second.first) at->second = {*step, shape};
     return step;
+  }
+
+  static PipelineShape degrees_of(PipelineShape shape) {
+    shape.begins.clear();
+    return shape;
+  }
+
+  /// Stable, as the map is ordered.
+  std::vector<std::pair<Seconds, PipelineShape>> ranked() const {
+    std::vector<std::pair<Seconds, PipelineShape>> out;
+    for (const auto& [degrees, best] : best_of_) out.push_back(best);
+    std::ranges::stable_sort(out, {}, &std::pair<Seconds, PipelineShape>::first);
+    return out;
   }
 
   // --- all of them ---
@@ -111,7 +140,7 @@ class ShapeSearch {
       for (shape.microbatches = 1; shape.microbatches <= space_.batch; shape.microbatches *= 2) {
         for (const ShapeRecompute one : space_.recompute) {
           shape.recompute = one;
-          step_of(shape);
+          step_of(shape, best_step_);
         }
       }
       return;
@@ -133,10 +162,17 @@ class ShapeSearch {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return *out_.starts[a] < *out_.starts[b];
     });
-    for (const std::size_t start : order) improve(space_.starts[start], *out_.starts[start]);
+    int in_vain = 0;
+    for (const std::size_t start : order) {
+      const Seconds before = best_step_;
+      improve(space_.starts[start], *out_.starts[start]);
+      in_vain = best_step_ < before ? 0 : in_vain + 1;
+      if (in_vain == kMostInVain) return;
+    }
   }
 
   void improve(PipelineShape shape, Seconds step) {
+    next_move_ = 0;
     std::int64_t by = std::max<std::int64_t>(1, space_.pieces / (2 * stages_of(shape)));
     while (by > 0 && !spent()) {
       if (!move(shape, step, by)) by /= 2;
@@ -145,11 +181,15 @@ class ShapeSearch {
 
   /// Whether one of its neighbours is faster, which it then is.
   bool move(PipelineShape& shape, Seconds& step, std::int64_t by) {
-    for (PipelineShape& next : neighbours(shape, by)) {
-      const auto found = step_of(next);
+    // In turn, from where the last one was that helped.
+    std::vector<PipelineShape> all = neighbours(shape, by);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::size_t at = (next_move_ + i) % all.size();
+      const auto found = step_of(all[at], step);
       if (!found || *found >= step) continue;
-      shape = std::move(next);
+      shape = std::move(all[at]);
       step = *found;
+      next_move_ = at;
       return true;
     }
     return false;
@@ -232,9 +272,11 @@ class ShapeSearch {
 
   const ShapeSpace& space_;
   const EvaluateShape& evaluate_;
-  std::set<PipelineShape> tried_;
+  std::set<PipelineShape> tried_, ruled_out_;
+  std::map<PipelineShape, std::pair<Seconds, PipelineShape>> best_of_;  // [degrees]
   std::optional<PipelineShape> best_;
-  Seconds best_step_ = 0;
+  Seconds best_step_ = std::numeric_limits<double>::infinity();
+  std::size_t next_move_ = 0;
   SearchedShape out_;
 };
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct PipelineShape {
   friend std::strong_ordering operator<=>(const PipelineShape&, const PipelineShape&) = default;
 };
 
+/// What no step of a shape takes less than; 0: none is known.
+using BoundShape = std::function<Seconds(const PipelineShape&)>;
+
 /// What may be chosen; what is given stays as starts have it.
 struct ShapeSpace {
   std::int64_t pieces = 1;  // of the model, which no cut divides
@@ -38,6 +42,7 @@ struct ShapeSpace {
   bool stages = true, replicas = true, microbatches = true;
   std::vector<ShapeRecompute> recompute;
   std::vector<PipelineShape> starts;
+  BoundShape bound = [](const PipelineShape&) { return 0; };
   int budget = 600;  // evaluations, those of the starts among them
 };
 
@@ -48,9 +53,12 @@ struct SearchedShape {
   PipelineShape shape;
   Seconds step = 0;
   int evaluations = 0;
+  int ruled_out = 0;       // shapes of which the bound said enough
   bool all_tried = false;  // every shape whose microbatches are a power of 2, and the starts
   bool spent = false;
-  std::vector<std::optional<Seconds>> starts;  // [start] its step
+  std::vector<std::optional<Seconds>> starts;  // [start] its step, if it was evaluated
+  /// The fastest with each choice of replicas, microbatches and recomputation, the fastest first.
+  std::vector<std::pair<Seconds, PipelineShape>> best_of_degrees;
 };
 
 /// The shape of the shortest step. All there are where the budget has room for them; else from each

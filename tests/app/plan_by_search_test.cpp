@@ -69,6 +69,28 @@ TEST_CASE("a searched pipeline is no slower than RaNNC's, and fits as they do") 
   }
 }
 
+TEST_CASE(
+    "a searched pipeline is no slower than search at its degrees, and says how far it may be") {
+  // Even replicas, and unlike ones: a vocabulary that no split of layers makes up for.
+  const Sets few = {"model.layers=8", "model.vocab=256000", "training.global_batch=24"};
+  for (const Sets& more : {Sets{}, few}) {
+    const Prepared found =
+        prepared_by({kCases[0].yaml, "0"},
+                    "partition={method: search-pipeline, margin: MARGIN, budget: 5 s}", more);
+    const auto& replicas = found.study.partition.replicas;
+    std::string same;
+    for (const int count : replicas) same += (same.empty() ? "[" : ", ") + std::to_string(count);
+    const Prepared cuts =
+        prepare_text(resolved_study_text(found.study),
+                     {"partition={method: search, budget: 5 s" +
+                      (replicas.empty() ? "" : ", replicas: " + same + "]") + "}"});
+    CAPTURE(found.study.planned, cuts.study.origins.at("partition").note);
+    CHECK(analytic_step(found) <= analytic_step(cuts) * (1 + 1e-9));
+    CHECK_THAT(found.study.planned.front(), Catch::Contains("% above what kernels alone allow"));
+    CHECK_THAT(found.study.planned.front(), !Catch::Contains(", -"));  // a gap below nothing
+  }
+}
+
 TEST_CASE("the resolved study of a searched pipeline has the same Program") {
   const Prepared found = prepared_by(kCases[0], kSearch);
   CHECK(found.study.partition.method == "cuts");

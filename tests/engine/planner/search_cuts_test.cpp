@@ -101,6 +101,52 @@ TEST_CASE("more stages than places to cut end at once, and what has no Program i
   CHECK(std::get<Infeasible>(compiled).key == "training.microbatch");
 }
 
+TEST_CASE("cuts whose kernels alone take longer are not evaluated, and change nothing") {
+  const Prepared prepared = prepare_text(gpt(6, "1024"), {"parallel.pipeline=1"});
+  const TrainingGraph training =
+      std::get<TrainingGraph>(one_stage_graph(prepared.model, prepared.study, prepared.software));
+  const auto profile = profile_ops(training, prepared.hardware, prepared.software);
+  // A step of 8 microbatches by kernels, and something for each cut, as transfers are.
+  constexpr double kMicrobatches = 8;
+  int calls = 0;
+  const auto evaluate = [&](const std::vector<StageCut>& cuts) {
+    ++calls;
+    std::vector<Seconds> stages(1, 0);
+    std::size_t next = 0;
+    for (const OpId op : profile.keys()) {
+      if (next < cuts.size() && op_of_cut(training.graph, cuts[next]) == op) {
+        stages.push_back(0);
+        ++next;
+      }
+      stages.back() += profile[op].forward + profile[op].backward;
+    }
+    const Seconds sent = 1e-6 * op_of_cut(training.graph, cuts.front()).number();
+    return std::optional(EvaluatedCuts{stages_bound(stages, kMicrobatches) + sent, 0});
+  };
+  CutSearch search;
+  search.num_stages = 3;
+  search.num_ranks = 3;
+  search.num_microbatches = kMicrobatches;
+  search.budget = 1000;
+  search.starts = {{{1, ""}, {4, ""}}};
+  for (const int budget : {1000, 200}) {  // all ways to cut, and moves
+    search.budget = budget;
+    search.one_stage_per_rank = false;
+    const auto all = std::get<SearchedCuts>(search_cuts(training.graph, profile, search, evaluate));
+    search.one_stage_per_rank = true;
+    calls = 0;
+    const auto found =
+        std::get<SearchedCuts>(search_cuts(training.graph, profile, search, evaluate));
+    CAPTURE(budget);
+    CHECK(all.ruled_out == 0);
+    CHECK(found.cuts == all.cuts);
+    CHECK(found.step.period == all.step.period);
+    CHECK(found.evaluations == calls);
+    CHECK(found.evaluations + found.ruled_out == all.evaluations);
+    CHECK(found.evaluations < all.evaluations);
+  }
+}
+
 TEST_CASE("the budget is kept, and what fits goes before what is fast") {
   const Prepared prepared = prepare_text(gpt(10, "1024"), {"parallel.pipeline=1"});
   const TrainingGraph training =
@@ -139,6 +185,10 @@ TEST_CASE("no step is shorter than its bound") {
   CHECK(step_bound(ops, search) == Approx(6));
   ops[OpId(1)].forward = 2;  // 4 x 2.5 of the longest
   CHECK(step_bound(ops, search) == Approx(10));
+
+  // The first is done at 4 x 2, the second at 2 + 4 x 3, the last at 5 + 4 x 1.
+  CHECK(stages_bound({2, 3, 1}, 4) == Approx(14));
+  CHECK(stages_bound({2, 1.5, 1}, 4) == Approx(8));
 
   for (const std::string schedule : {"1f1b", "gpipe", "zb-h1"}) {
     for (const std::string batch : {"4", "16", "64"}) {

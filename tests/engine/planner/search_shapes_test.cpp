@@ -120,6 +120,29 @@ TEST_CASE("a small model's pipelines are all tried") {
   }
 }
 
+TEST_CASE("what a bound rules out changes nothing but the number of evaluations") {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    const Machine of = machine(seed, 5);
+    ShapeSpace space = space_of(of, 4, 2000);
+    const SearchedShape all = searched(space, of);
+    // Without the slots in which a pipeline fills, and what a microbatch costs beside its pieces.
+    Machine free = of;
+    free.limit = std::numeric_limits<double>::infinity();
+    space.bound = [&](const PipelineShape& shape) {
+      const auto slots = static_cast<double>(shape.microbatches + std::ssize(shape.replicas) - 1);
+      return (*free.step(shape) / slots - 0.2) * static_cast<double>(shape.microbatches);
+    };
+    const SearchedShape found = searched(space, of);
+    CAPTURE(seed);
+    CHECK(found.all_tried);
+    CHECK(found.step == all.step);
+    CHECK(found.evaluations + found.ruled_out == all.evaluations);
+    CHECK(found.evaluations < all.evaluations);
+    REQUIRE(!found.best_of_degrees.empty());
+    CHECK(found.best_of_degrees.front().first == found.step);
+  }
+}
+
 TEST_CASE("a search by moves is no slower than its starts, and seldom far from the best") {
   double worst = 1;
   for (unsigned seed = 0; seed < 20; ++seed) {
