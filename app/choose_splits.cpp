@@ -229,6 +229,7 @@ class SplitChooser {
         axis_links(plan_.mesh, plan_.tensor, devices[1] - devices[0], study_.cluster, pairs);
     out.microbatches = static_cast<double>(std::max<std::int64_t>(1, study_.num_microbatches()));
     out.gradient_bytes = static_cast<double>(size_in_bytes(study_.training.grad_dtype));
+    out.fp8 = study_.training.fp8.on();
     constexpr double kUpdateTouches = 7;  // of four bytes: gradient; weight and moments, both ways
     out.update = kUpdateTouches * 4 / prepared_.hardware.memory_bandwidth;
     study_.parallel.tensor_mesh = mesh_;

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::int64_t kMultiple = 16;  // elements of a dim
 
+bool is_multiple(std::int64_t extent) { return extent % kMultiple == 0; }
+
 class ProductCaster {
  public:
   ProductCaster(TrainingGraph& training, const Fp8Config& config, const AmaxAxes& axes,
@@ -58,15 +60,9 @@ class ProductCaster {
   }
 
   bool can_cast(const Op& op) const {
-    if (op.kind != OpKind::kLinear || op.layer < 0 || op.attrs.scale != 1) return false;
-    const Tensor& w = tensor(op.inputs[1]);
-    if (w.role != TensorRole::kParameter) return false;
-    // Dims of all ranks: whether a layer is cast does not depend on the plan.
-    for (const std::int64_t extent : training_.graph.parameters[w.parameter].shape) {
-      if (extent % kMultiple != 0) return false;
-    }
     // The gradient of what is entered comes in summands.
-    return spec(op.inputs[0]).partial == 0 && spec(op.outputs[0]).entered == 0;
+    return is_cast_layer(training_.graph, op) && spec(op.inputs[0]).partial == 0 &&
+           spec(op.outputs[0]).entered == 0;
   }
 
   /// Weights are cast as they are stored, once per step.
@@ -86,7 +82,7 @@ class ProductCaster {
 
   static std::optional<Infeasible> local_problem(const Tensor& weight) {
     for (const std::int64_t extent : weight.shape) {
-      if (extent % kMultiple == 0) continue;
+      if (is_multiple(extent)) continue;
       return Infeasible{"each rank has " + std::to_string(extent) + " of a dim of " + weight.name +
                             ", and fp8 takes multiples of 16",
                         "parallel.tensor"};
@@ -198,6 +194,18 @@ class ProductCaster {
 };
 
 }  // namespace
+
+bool is_cast_layer(const Graph& graph, const Op& op) {
+  if (op.kind != OpKind::kLinear || op.layer < 0 || op.attrs.scale != 1) return false;
+  const Tensor& weight = graph.tensors[op.inputs[1]];
+  // Dims of all ranks: whether a layer is cast does not depend on the plan.
+  return weight.role == TensorRole::kParameter &&
+         can_cast_part(graph.parameters[weight.parameter].shape);
+}
+
+bool can_cast_part(const Shape& weight) {
+  return std::all_of(weight.begin(), weight.end(), is_multiple);
+}
 
 std::optional<Infeasible> cast_products(TrainingGraph& training, const Fp8Config& config,
                                         const AmaxAxes& axes, WeightCasts weights) {

@@ -23,6 +23,12 @@
 
 namespace trainyard {
 
+/// Whether a linear layer is one to cast, however it is split.
+bool is_cast_layer(const Graph& graph, const Op& op);
+
+/// Whether a rank can cast such a part of its weight.
+bool can_cast_part(const Shape& weight);
+
 /// Infeasible where the devices have no FP8, the model no layer to cast, or a rank a part of a
 /// layer that is none to cast.
 std::optional<Infeasible> cast_products(TrainingGraph& training, const Fp8Config& config,

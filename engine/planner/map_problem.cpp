@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/passes/complete_spec.h"
+#include "engine/passes/fp8_products.h"
 #include "engine/planner/memory_profile.h"
 #include "engine/planner/split_times.h"
 #include "engine/planner/splits_of_op.h"
@@ -87,6 +88,7 @@ class MapProblem::Builder {
           std::int64_t{op.attrs.samples}, std::int64_t{op.attrs.dim}, op.attrs.begin})
       add(number);
     for (const int dim : op.attrs.dims) add(dim);
+    add(costs_.fp8 && is_cast_layer(graph_, op));
     add(sharding_.ops[id].number());
     const auto add_tensor = [&](TensorId t) {
       const Tensor& tensor = graph_.tensors[t];
@@ -126,7 +128,7 @@ class MapProblem::Builder {
 
   std::vector<SplitOption> make_options(OpId id) {
     std::vector<SplitOption> out;
-    for (SplitOp& split : splits_of_op(graph_, id, tensor_, out_.whole_, sharding_)) {
+    for (SplitOp& split : splits_of_op(graph_, id, tensor_, out_.whole_, costs_.fp8, sharding_)) {
       for (std::vector<SpecId>& stored : ways_to_store(id, split)) {
         SplitOption option{split, std::move(stored)};
         if (rate(id, option)) out.push_back(std::move(option));

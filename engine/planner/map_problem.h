@@ -33,6 +33,7 @@ struct MapCosts {
   double update = 0;          // seconds of a step per element of a rank's parameters
   double state_bytes = 0;     // of an element, with gradient and optimizer state
   double kept_factor = 1;     // bytes on a device for each that a microbatch keeps
+  bool fp8 = false;           // layers are cast, which some splits are too fine for
 };
 
 /// One way to split an op.

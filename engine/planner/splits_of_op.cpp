@@ -7,6 +7,7 @@
 
 #include "engine/graph/op_space.h"
 #include "engine/passes/complete_spec.h"
+#include "engine/passes/fp8_products.h"
 
 namespace trainyard {
 
@@ -28,14 +29,15 @@ void add_split(Strategy& strategy, int index, AxisId axis) {
 
 class Splits {
  public:
-  Splits(const Graph& graph, OpId id, const Axes& tensor, const PlannedGraph& whole,
+  Splits(const Graph& graph, OpId id, const Axes& tensor, const PlannedGraph& whole, bool fp8,
          Sharding& sharding)
       : graph_(graph),
         op_(graph.ops[id]),
         whole_(whole.sharding.splits[whole.sharding.ops[id]]),
         tensor_(tensor),
         sharding_(sharding),
-        of_logits_(op_.kind == OpKind::kCrossEntropy) {
+        of_logits_(op_.kind == OpKind::kCrossEntropy),
+        cast_(fp8 && is_cast_layer(graph, op_)) {
     space_ = of_logits_ ? space_of_maximum(whole) : base_space(whole, op_);
   }
 
@@ -106,8 +108,10 @@ class Splits {
   bool divides(const SplitOp& split) const {
     const auto fits = [&](TensorId id, SpecId spec) {
       const Tensor& t = graph_.tensors[id];
-      return std::holds_alternative<Shape>(
-          local_shape(t.name, t.shape, sharding_.specs[spec], sharding_));
+      const auto local = local_shape(t.name, t.shape, sharding_.specs[spec], sharding_);
+      const auto* part = std::get_if<Shape>(&local);
+      if (part == nullptr) return false;
+      return !cast_ || id != op_.inputs[1] || can_cast_part(*part);
     };
     for (std::size_t i = 0; i < op_.inputs.size(); ++i) {
       if (!fits(op_.inputs[i], split.operands[i])) return false;
@@ -128,6 +132,7 @@ class Splits {
   const Axes& tensor_;
   Sharding& sharding_;
   bool of_logits_;
+  bool cast_;
   std::optional<IndexSpace> space_;
   std::vector<SplitOp> out_;
   std::vector<std::int64_t> ranks_;  // that share the work of each
@@ -136,8 +141,8 @@ class Splits {
 }  // namespace
 
 std::vector<SplitOp> splits_of_op(const Graph& graph, OpId id, const Axes& tensor,
-                                  const PlannedGraph& whole, Sharding& sharding) {
-  return Splits(graph, id, tensor, whole, sharding).run();
+                                  const PlannedGraph& whole, bool fp8, Sharding& sharding) {
+  return Splits(graph, id, tensor, whole, fp8, sharding).run();
 }
 
 }  // namespace trainyard

@@ -199,4 +199,28 @@ TEST_CASE("one rank has nothing to choose") {
             prepare_text(kGpt, {"parallel={tensor: 1, data: 8}", "training.microbatch=1"}))));
 }
 
+TEST_CASE("with fp8 no split is too fine for products in 8 bits") {
+  // 1424 = 89 x 16: no part of the MLP's inner features is a multiple of 16, and eight ranks have
+  // one sample. Attention's 512 are, over eight ranks too.
+  const auto with = [](const std::string& precision) {
+    return prepare_text(
+        kGpt, {"model={family: llama, layers: 2, hidden: 512, heads: 8, ffn: 1424, vocab: 8192, "
+               "seq_len: 512}",
+               "cluster=dgx-h100",
+               "training={global_batch: 1, microbatch: 1, precision: " + precision + "}"});
+  };
+  const auto splits = [](const Prepared& prepared, const std::string& part) {
+    const auto& ops = prepared.study.parallel.tensor_ops;
+    return std::any_of(ops.begin(), ops.end(), [&](const GivenSharding& op) {
+      return op.modules.find(part) != std::string::npos && !op.strategy.empty();
+    });
+  };
+  const Prepared bf16 = with("bf16"), fp8 = with("fp8");
+  CHECK(splits(bf16, "mlp.down"));
+  CHECK(splits(fp8, "attention"));
+  const Program program = compiled_program(fp8);  // it is not refused
+  CHECK(program_digest(compiled_program(prepare_text(resolved_study_text(fp8.study)))) ==
+        program_digest(program));
+}
+
 }  // namespace trainyard
