@@ -8,7 +8,6 @@
 #include "app/commands.h"
 #include "app/simulation.h"
 #include "engine/passes/tensor_methods.h"
-#include "engine/plan/tensor_overlap.h"
 #include "report/method_table.h"
 #include "study/study_origin.h"
 #include "system/output_folder.h"
@@ -17,15 +16,6 @@
 namespace trainyard {
 
 namespace {
-
-constexpr const char* kMap = "map";
-
-struct Method {
-  std::string name;
-  std::vector<int> mesh;
-  std::string value;            // of parallel.tensor_method; empty: the study's own
-  std::int64_t microbatch = 0;  // 0: the study's
-};
 
 /// The method that the study names, whether or not it can be read otherwise; "": none.
 std::string said_method(const StudyOptions& options) {
@@ -38,82 +28,28 @@ std::string said_method(const StudyOptions& options) {
   return method && method->is_scalar() ? method->as_string() : "";
 }
 
-/// Samples of a rank of smp with which a tensor group has those of the study's microbatch, where
-/// the study's own number would make more of them than a step has; 0: the study's own.
-std::int64_t smp_microbatch(const Study& study, const std::string& said) {
-  const TrainingConfig& training = study.training;
-  const std::int64_t ranks = study.parallel.tensor, microbatch = training.microbatch;
-  const bool own = said == "smp" || study.parallel.smp.prescaled_batch;
-  if (own || !training.microbatches.empty() || !study.partition.replicas.empty()) return 0;
-  const bool met = training.global_batch % (microbatch * ranks * study.parallel.data) == 0;
-  return met || microbatch % ranks != 0 ? 0 : microbatch / ranks;
-}
+struct ComparedMethod {
+  MethodWay way;
+  bool splits_sequences = false;
+};
 
-/// Those that say how ATP's ranks lie: on N x 1 it is megatron.
-std::vector<Method> meshes_of_atp(const Study& study) {
-  const ParallelConfig& parallel = study.parallel;
-  // What a study says of atp is not said of the others.
-  const bool own_chunks = is_said(study, "parallel.tensor_method.chunks");
-  const std::string chunks =
-      own_chunks
-          ? ", chunks: " + std::to_string(parse_tensor_overlap(parallel.tensor_overlap).chunks)
-          : "";
-  std::vector<Method> out;
-  for (int d2 = 2; d2 <= parallel.tensor; ++d2) {
-    if (parallel.tensor % d2 != 0) continue;
-    const int d1 = parallel.tensor / d2;
-    out.push_back({"atp",
-                   {d1, d2},
-                   "{name: atp, mesh: [" + std::to_string(d1) + ", " + std::to_string(d2) + "]" +
-                       chunks + "}"});
-  }
-  return out;
-}
-
-std::vector<Method> modes_of_smp(const Study& study, const std::string& said) {
-  const std::string batch = study.parallel.smp.prescaled_batch ? "true" : "false";
-  std::vector<Method> out;
-  for (const std::string mode : {"memory", "speed"}) {
-    out.push_back({"smp " + mode,
-                   {},
-                   "{name: smp, optimize: " + mode + ", prescaled_batch: " + batch + "}",
-                   smp_microbatch(study, said)});
-  }
-  return out;
-}
-
-/// The ways in which a method is compared; `said`: the study's own.
-std::vector<Method> ways_of(const TensorMethod& method, const Study& study,
-                            const std::string& said) {
-  const std::string name(method.name);
-  if (method.name == "atp") return meshes_of_atp(study);
-  if (method.name == "smp") return modes_of_smp(study, said);
-  if (method.form != nullptr) {
-    const auto mesh = method.form->mesh_of(study.parallel.tensor);
-    return mesh ? std::vector<Method>{{name, *mesh, name}} : std::vector<Method>{};
-  }
-  // Without a table of the study's own it is megatron.
-  if (method.name == "auto" && study.parallel.split_table.empty()) return {};
-  // The study's own, with all that it says of it.
-  return {{name, {}, said == name ? "" : name}};
-}
-
-std::vector<Method> methods_for(const Study& study, const std::string& said) {
-  std::vector<Method> out;
+std::vector<ComparedMethod> methods_for(const Study& study, const std::string& said) {
+  const ComparedPlan of{study, said, is_said(study, "parallel.tensor_method.chunks")};
+  std::vector<ComparedMethod> out;
   for (const TensorMethod& method : tensor_methods()) {
     if (study.parallel.tensor == 1 && !out.empty()) break;
-    for (Method& way : ways_of(method, study, said)) out.push_back(std::move(way));
+    for (MethodWay& way : method.ways(method, of))
+      out.push_back({std::move(way), method.splits_sequences});
   }
   return out;
 }
 
-Prepared prepare_with(const StudyOptions& options, const Method& method) {
+Prepared prepare_with(const StudyOptions& options, const ComparedMethod& method) {
   std::vector<std::string> sets = options.sets;
-  if (!method.value.empty()) sets.push_back("parallel.tensor_method=" + method.value);
-  if (method.microbatch > 0)
-    sets.push_back("training.microbatch=" + std::to_string(method.microbatch));
-  // It splits sequences by itself.
-  if (method.name == kMap) sets.emplace_back("parallel.sequence_parallel=false");
+  const MethodWay& way = method.way;
+  if (!way.value.empty()) sets.push_back("parallel.tensor_method=" + way.value);
+  if (way.microbatch > 0) sets.push_back("training.microbatch=" + std::to_string(way.microbatch));
+  if (method.splits_sequences) sets.emplace_back("parallel.sequence_parallel=false");
   return prepare(options.study, sets, options.fidelity);
 }
 
@@ -131,11 +67,12 @@ std::string reason_of(const ConfigError& error) {
   return error.key_path().empty() ? error.problem() : error.key_path() + ": " + error.problem();
 }
 
-MethodRow simulate_method(const StudyOptions& options, const Method& method) {
+MethodRow simulate_method(const StudyOptions& options, const ComparedMethod& method) {
+  const MethodWay& way = method.way;
   MethodRow refused;
-  refused.method = method.name;
-  refused.mesh = method.mesh;
-  refused.microbatch = method.microbatch;
+  refused.method = way.name;
+  refused.mesh = way.mesh;
+  refused.microbatch = way.microbatch;
   try {
     const Prepared prepared = prepare_with(options, method);
     RunOptions run;
@@ -148,10 +85,10 @@ MethodRow simulate_method(const StudyOptions& options, const Method& method) {
       return refused;
     }
     const auto& result = std::get<Simulation>(answer);
-    const std::vector<int> mesh =
-        method.name == kMap ? prepared.study.parallel.tensor_mesh : method.mesh;
-    MethodRow row = method_row(method.name, mesh, result.summary, result.program);
-    row.microbatch = method.microbatch;
+    const std::vector<int>& mesh =
+        way.mesh.empty() ? prepared.study.parallel.tensor_mesh : way.mesh;
+    MethodRow row = method_row(way.name, mesh, result.summary, result.program);
+    row.microbatch = way.microbatch;
     return row;
   } catch (const ConfigError& error) {
     // The method alone is refused: the study has been read.
@@ -188,7 +125,8 @@ ComparedStudy compared_study(const StudyOptions& options) {
     MethodRow row;
     row.method = method.name;
     try {
-      out.study = prepare_with(options, {row.method, {}, row.method}).study;
+      out.study =
+          prepare_with(options, {{row.method, {}, row.method}, method.splits_sequences}).study;
       return out;
     } catch (const ConfigError& error) {
       row.refused = reason_of(error);
@@ -217,7 +155,7 @@ int run_compare_methods(const StudyOptions& options) {
   std::vector<MethodRow> rows;
   if (compared.study) {
     print_warnings(compared.study->warnings);
-    for (const Method& method : methods_for(*compared.study, said_method(options)))
+    for (const ComparedMethod& method : methods_for(*compared.study, said_method(options)))
       rows.push_back(simulate_method(options, method));
   } else {
     // Nothing has to do with methods: the study is refused as always.

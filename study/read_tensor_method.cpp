@@ -1,5 +1,6 @@
 #include "study/read_tensor_method.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,19 +70,50 @@ void read_split_table(const YamlNode& table, Section& section, std::vector<Split
         "for the families'");
 }
 
-/// Which method has each key of its map, and what to do without it.
+/// What is said of methods that a key of the map is not of.
 struct MethodKey {
-  std::string_view key, method, problem;
+  std::string_view key, problem;  // empty: TensorMethod::has_mesh
 };
 constexpr MethodKey kMethodKeys[] = {
-    {"mesh", "atp", " has one axis"},
-    {"measured", "atp", " has one axis"},
-    {"chunks", "atp", " leaves chunks to parallel.tensor_overlap"},
-    {"table", "auto", " has rules of its own"},
-    {"optimize", "smp", " has one way to split"},
-    {"prescaled_batch", "smp", " gives the ranks of a tensor group the same samples"},
-    {"memory_budget", "map", " chooses no splits of ops"},
-    {"ops", "map", " chooses no splits of ops"}};
+    {"mesh", ""},
+    {"measured", ""},
+    {"chunks", "leaves chunks to parallel.tensor_overlap"},
+    {"table", "has rules of its own"},
+    {"optimize", "has one way to split"},
+    {"prescaled_batch", "gives the ranks of a tensor group the same samples"},
+    {"memory_budget", "chooses no splits of ops"},
+    {"ops", "chooses no splits of ops"}};
+
+/// The first method that has the key.
+std::string_view owner_of(std::string_view key) {
+  const auto methods = tensor_methods();
+  const auto found = std::ranges::find_if(
+      methods, [&](const TensorMethod& method) { return takes_key(method, key); });
+  check(found != methods.end(), "each key is some method's");
+  return found->name;
+}
+
+void refuse_keys_of_others(const Section& section, const Study& study, const TensorMethod& method) {
+  for (const auto& [key, problem] : kMethodKeys) {
+    if (!section.contains(key) || takes_key(method, key)) continue;
+    fail_at(study, section.key_path(key),
+            "method " + std::string(method.name) + " " +
+                std::string(problem.empty() ? method.has_mesh : problem) +
+                "; leave it out, or write name: " + std::string(owner_of(key)));
+  }
+}
+
+std::vector<int> read_mesh(const YamlNode& mesh, const TensorMethod& method) {
+  std::vector<int> out;
+  for (const YamlNode& item : mesh.items())
+    out.push_back(static_cast<int>(item.as_integer(1, kMaxRanks)));
+  const auto [least, most] = method.said_axes;
+  const bool wrong = std::ssize(out) < least || std::ssize(out) > most;
+  if (wrong && most > 0 && least < most)
+    mesh.fail(format("expected the ranks along at most %d axes, such as [2, 2, 2]", most));
+  if (wrong && most > 0) mesh.fail("expected the ranks along two axes, such as [2, 4]");
+  return out;
+}
 
 /// ATP's word for chunks of a microbatch in each layer.
 void read_method_chunks(Section& parallel, const Section& section, const YamlNode& chunks,
@@ -115,13 +147,7 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
       read_word(mesh, "mesh", kChosenWords);
       return;
     }
-    for (const YamlNode& item : mesh.items())
-      config.tensor_mesh.push_back(static_cast<int>(item.as_integer(1, kMaxRanks)));
-    const std::size_t axes = config.tensor_mesh.size();
-    if (config.tensor_method == "map" ? axes == 0 || axes > kMaxTensorAxes : axes != 2)
-      mesh.fail(config.tensor_method == "map"
-                    ? "expected the ranks along at most 4 axes, such as [2, 2, 2]"
-                    : "expected the ranks along two axes, such as [2, 4]");
+    config.tensor_mesh = read_mesh(mesh, tensor_method(config.tensor_method));
   });
   section.read_given("measured", [&](const YamlNode& measured) {
     for (const std::string& mesh : measured.keys())
@@ -130,7 +156,7 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
       measured.fail("expected meshes, such as {2x4: [1.2, 4.95]}; leave it out for the cluster's");
   });
   section.read_given("chunks", [&](const YamlNode& chunks) {
-    if (config.tensor_method == "atp")
+    if (takes_key(tensor_method(config.tensor_method), "chunks"))
       read_method_chunks(parallel, section, chunks, config.tensor_overlap);
   });
   section.read_given("table", [&](const YamlNode& table) {
@@ -142,31 +168,20 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
   });
   section.read_given("prescaled_batch",
                      [&](const YamlNode& flag) { config.smp.prescaled_batch = flag.as_bool(); });
-  const bool map = config.tensor_method == "map";
   section.read_given("memory_budget", [&](const YamlNode& memory) {
     config.tensor_memory = memory.as_bytes();
     if (config.tensor_memory <= 0)
       memory.fail("expected more than 0 bytes; leave this key out for what the device has");
   });
   section.read_given("ops", [&](const YamlNode& ops) {
-    if (!map) return;
+    if (!takes_key(tensor_method(config.tensor_method), "ops")) return;
     if (config.tensor_mesh.empty())
       ops.fail("names axes of a mesh that is yet to be chosen; write mesh: [" +
                std::to_string(config.tensor) + "], or another one");
     read_sharding_entries(parallel.study(), ops, section.key_path("ops"), config.tensor_ops);
   });
   section.finish();
-  for (const auto& [key, method, problem] : kMethodKeys) {
-    if (config.tensor_method == method || !section.contains(key)) continue;
-    if (map && key == "mesh") continue;  // atp's and map's
-    const bool own_mesh = tensor_method(config.tensor_method).form != nullptr;
-    const std::string why = map && key == "measured"    ? " takes its mesh from the cluster's links"
-                            : own_mesh && key == "mesh" ? " has the mesh that parallel.tensor says"
-                                                        : std::string(problem);
-    fail_at(parallel.study(), section.key_path(key),
-            "method " + config.tensor_method + why +
-                "; leave it out, or write name: " + std::string(method));
-  }
+  refuse_keys_of_others(section, parallel.study(), tensor_method(config.tensor_method));
 }
 
 void read_tensor_overlap(Section& parallel, std::string& text) {

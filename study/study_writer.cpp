@@ -6,6 +6,7 @@
 #include "engine/base/format.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
+#include "engine/passes/tensor_methods.h"
 #include "engine/recompute/checkpoint_groups.h"
 #include "study/resolved_text.h"
 #include "study/study_keys.h"
@@ -82,8 +83,8 @@ void write_sharding(ResolvedText& out, const std::string& key,
 
 /// A word, or with its settings: measured bandwidths have had their use when the mesh was chosen.
 void write_tensor_method(ResolvedText& out, const ParallelConfig& parallel) {
-  const bool is_smp = parallel.tensor_method == "smp";
-  if (parallel.tensor_mesh.empty() && parallel.split_table.empty() && !is_smp)
+  const bool optimizes = takes_key(tensor_method(parallel.tensor_method), "optimize");
+  if (parallel.tensor_mesh.empty() && parallel.split_table.empty() && !optimizes)
     return out.text("tensor_method", parallel.tensor_method);
   out.open("tensor_method");
   out.text("name", parallel.tensor_method);
@@ -103,7 +104,7 @@ void write_tensor_method(ResolvedText& out, const ParallelConfig& parallel) {
     }
     out.close();
   }
-  if (is_smp) {
+  if (optimizes) {
     out.text("optimize", kOptimizeWords[parallel.smp.optimize]);
     out.flag("prescaled_batch", parallel.smp.prescaled_batch);
   }

@@ -13,6 +13,7 @@
 #include "engine/passes/plan_megatron.h"
 #include "engine/passes/plan_smp.h"
 #include "engine/passes/plan_summa.h"
+#include "engine/plan/plan_limits.h"
 
 namespace trainyard {
 
@@ -64,6 +65,13 @@ constexpr NotBeside kNotOfForm[] = {
     {Beside::kReplicas},
     {Beside::kFp8}};
 
+constexpr std::string_view kAtpKeys[] = {"mesh", "measured", "chunks"};
+constexpr std::string_view kAutoKeys[] = {"table"};
+constexpr std::string_view kSmpKeys[] = {"optimize", "prescaled_batch"};
+constexpr std::string_view kMapKeys[] = {"mesh", "memory_budget", "ops"};
+constexpr const char* kOneAxis = "has one axis";
+constexpr int kMostAxes = static_cast<int>(kMaxTensorAxes);
+
 MethodPlan told_megatron(const ParallelConfig& parallel) {
   return {megatron_plan(parallel), plan_megatron};
 }
@@ -102,35 +110,91 @@ constexpr TensorMethod method_of(std::string_view name, const MeshForm& form) {
           Divides::kNothing,
           &form,
           told_form<planner>,
+          {},
+          {},
+          "has the mesh that parallel.tensor says",
+          way_of_form,
           arrange_mesh_form,
           check_mesh_form,
           nullptr};
 }
 
-const std::array<TensorMethod, 8> kMethods = {
-    {{"megatron", kSplits, {}, {}, Divides::kWidths, nullptr, told_megatron},
-     {"auto", "has a table for", kAutoFamilies, {}, Divides::kWidths, nullptr, told_auto},
-     {"atp", kSplits, kAtpFamilies, kNotAtp, Divides::kHeads, nullptr, told_atp, arrange_atp,
-      check_atp, choose_atp_mesh},
-     {"smp", "distributes modules of", kSmpFamilies, kNotSmp, Divides::kWidths, nullptr, told_smp,
-      nullptr, check_smp, nullptr},
-     method_of<plan_summa>("summa-2d", kSquareMeshes),
-     method_of<plan_summa>("summa-2.5d", kLayeredMeshes),
-     method_of<plan_cube>("3d", kCubeMeshes),
-     {"map",
-      kSplits,
-      {},
-      kNotMap,
-      Divides::kNothing,
-      nullptr,
-      told_map,
-      arrange_map,
-      check_map,
-      choose_map_mesh}}};
+const std::array<TensorMethod, 8> kMethods = {{{"megatron",
+                                                kSplits,
+                                                {},
+                                                {},
+                                                Divides::kWidths,
+                                                nullptr,
+                                                told_megatron,
+                                                {},
+                                                {},
+                                                kOneAxis,
+                                                way_as_said},
+                                               {"auto",
+                                                "has a table for",
+                                                kAutoFamilies,
+                                                {},
+                                                Divides::kWidths,
+                                                nullptr,
+                                                told_auto,
+                                                kAutoKeys,
+                                                {},
+                                                kOneAxis,
+                                                way_of_auto},
+                                               {"atp",
+                                                kSplits,
+                                                kAtpFamilies,
+                                                kNotAtp,
+                                                Divides::kHeads,
+                                                nullptr,
+                                                told_atp,
+                                                kAtpKeys,
+                                                {2, 2},
+                                                "",
+                                                ways_of_atp,
+                                                arrange_atp,
+                                                check_atp,
+                                                choose_atp_mesh},
+                                               {"smp",
+                                                "distributes modules of",
+                                                kSmpFamilies,
+                                                kNotSmp,
+                                                Divides::kWidths,
+                                                nullptr,
+                                                told_smp,
+                                                kSmpKeys,
+                                                {},
+                                                kOneAxis,
+                                                ways_of_smp,
+                                                nullptr,
+                                                check_smp,
+                                                nullptr},
+                                               method_of<plan_summa>("summa-2d", kSquareMeshes),
+                                               method_of<plan_summa>("summa-2.5d", kLayeredMeshes),
+                                               method_of<plan_cube>("3d", kCubeMeshes),
+                                               {"map",
+                                                kSplits,
+                                                {},
+                                                kNotMap,
+                                                Divides::kNothing,
+                                                nullptr,
+                                                told_map,
+                                                kMapKeys,
+                                                {1, kMostAxes},
+                                                "takes its mesh from the cluster's links",
+                                                way_as_said,
+                                                arrange_map,
+                                                check_map,
+                                                choose_map_mesh,
+                                                true}}};
 
 }  // namespace
 
 std::span<const TensorMethod> tensor_methods() { return kMethods; }
+
+bool takes_key(const TensorMethod& method, std::string_view key) {
+  return std::find(method.keys.begin(), method.keys.end(), key) != method.keys.end();
+}
 
 const TensorMethod& tensor_method(std::string_view name) {
   const auto* const row =

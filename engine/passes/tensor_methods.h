@@ -6,10 +6,12 @@
 #include <span>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "engine/cluster/cluster.h"
 #include "engine/passes/mesh_forms.h"
 #include "engine/passes/method_mesh.h"
+#include "engine/passes/method_ways.h"
 #include "engine/passes/plan_method.h"
 #include "engine/plan/model_config.h"
 #include "engine/plan/plan.h"
@@ -40,6 +42,11 @@ enum class Divides : std::uint8_t {
   kWidths  // and the MLP's inner features; the sequence, where that is split
 };
 
+/// How many axes a mesh may have that a study says (parallel.tensor_method.mesh); 0: it says none.
+struct SaidAxes {
+  int least = 0, most = 0;
+};
+
 struct TensorMethod {
   std::string_view name;
   std::string_view does;             // with the families that it has: "splits the layers of"
@@ -49,6 +56,12 @@ struct TensorMethod {
   const MeshForm* form;  // of the meshes that it is made for; nullptr: any
   /// What its planner is told of tensor groups of several ranks.
   MethodPlan (*plan_of)(const ParallelConfig& parallel);
+  /// Keys of parallel.tensor_method that are its own.
+  std::span<const std::string_view> keys;
+  SaidAxes said_axes;
+  /// What is said of meshes, and of measured ones, where they are no keys of its own.
+  std::string_view has_mesh;
+  std::vector<MethodWay> (*ways)(const TensorMethod& method, const ComparedPlan& of);
   /// Completes what a plan says of how its ranks lie, in front of all other checks; nullptr: as
   /// parallel.tensor says.
   MethodProblem (*arrange)(Plan& plan) = nullptr;
@@ -57,9 +70,13 @@ struct TensorMethod {
   /// The mesh of a plan that names none (parallel.tensor_method.mesh); nullptr: it takes none.
   std::variant<ChosenMesh, Infeasible> (*choose_mesh)(const Plan& plan,
                                                       const Cluster& cluster) = nullptr;
+  bool splits_sequences = false;  // where that costs least, whatever is said of them
 };
 
 std::span<const TensorMethod> tensor_methods();
+
+/// Whether parallel.tensor_method may have the key under the method.
+bool takes_key(const TensorMethod& method, std::string_view key);
 
 /// That of a name that a study can have.
 const TensorMethod& tensor_method(std::string_view name);

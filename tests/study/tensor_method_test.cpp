@@ -142,6 +142,24 @@ TEST_CASE("chunks are a scope, or a map with their number, of which atp's is ano
                              "parallel.tensor_overlap; leave it out, or write name: atp"));
 }
 
+TEST_CASE("keys of other methods are refused by where a method has its mesh from") {
+  const auto error = [](const std::string& method) { return error_of(study(4, method), {}); };
+  const std::string measured = ", measured: {2x2: [1, 2]}}";
+  CHECK_THAT(error("{name: smp" + measured),
+             Catch::Contains("parallel.tensor_method.measured: method smp has one axis; leave it "
+                             "out, or write name: atp"));
+  CHECK_THAT(error("{name: summa-2d" + measured),
+             Catch::Contains("method summa-2d has the mesh that parallel.tensor says; leave it "));
+  CHECK_THAT(error("{name: map" + measured),
+             Catch::Contains("method map takes its mesh from the cluster's links; leave it out"));
+  CHECK_THAT(error("{name: megatron, mesh: [1, 2, 2]}"),
+             Catch::Contains("parallel.tensor_method.mesh: method megatron has one axis"));
+  CHECK_THAT(error("{name: atp, mesh: [1, 2, 2]}"),
+             Catch::Contains("expected the ranks along two axes, such as [2, 4]"));
+  CHECK_THAT(error("{name: map, mesh: [2, 2, 2, 2, 2]}"),
+             Catch::Contains("expected the ranks along at most 4 axes, such as [2, 2, 2]"));
+}
+
 TEST_CASE("a chosen mesh is written, and reads back") {
   const Study chosen = read(study(8, "{name: atp, measured: {2x4: [1.20, 4.95], 8x1: [0.97, 0]}}"));
   const std::string text = resolved_study_text(chosen);
