@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/passes/smp_modules.h"
@@ -162,9 +163,14 @@ TEST_CASE("ZeRO divides the state of what is not distributed over the tensor gro
   const std::vector<std::string> zero = {"parallel.data=2", "parallel.zero=1",
                                          "training.global_batch=16",
                                          "parallel.tensor_modules=['*.mlp']"};
-  for (const bool prescaled : {false, true}) {
+  // The embedding's weight too, which the last of two stages has as well.
+  const std::vector<std::pair<bool, int>> cases = {{false, 1}, {true, 1}, {false, 2}, {true, 2}};
+  for (const auto& [prescaled, stages] : cases) {
     auto sets = zero;
     if (prescaled) sets.push_back(kPrescaled);
+    const std::string count = std::to_string(stages);
+    sets.push_back("parallel.pipeline=" + count);
+    sets.push_back("cluster={preset: dgx-a100-80g, nodes: " + count + "}");
     const Program program = program_of(sets);
     std::map<std::string, const Value*> values;
     for (const Value& value : program.values) values[value.name] = &value;
@@ -175,7 +181,7 @@ TEST_CASE("ZeRO divides the state of what is not distributed over the tensor gro
       const auto axes = spec_of(program, parameter).dims[0].parts[0].axes;
       const bool split = !axes.empty();  // over tp
       ++(split ? distributed : others);
-      CAPTURE(prescaled, bucket, split);
+      CAPTURE(prescaled, stages, bucket, split);
       // Two replicas; times the four ranks of a group, whose samples are their own.
       const std::int64_t parts = split || prescaled ? 2 : 8;
       CHECK(values.at(bucket + ".exp_avg")->dims[0].bound * parts == parameter.dims[0].bound);

@@ -121,6 +121,12 @@ TEST_CASE("a run of method smp goes on from other layouts, and they from it") {
                {"parallel.tensor_modules=['*.mlp']", "cluster.ranks=4", "parallel.data=2",
                 "parallel.zero=1"}),
       {{}, on_ranks(2, "smp"), {"cluster.ranks=2", "parallel.data=2", "parallel.zero=1"}});
+  // So has the weight that the first stage and the last one share.
+  check_goes_on(study("gpt"),
+                on_ranks(2, "smp",
+                         {"parallel.tensor_modules=['*.mlp']", "cluster.ranks=8", "parallel.data=2",
+                          "parallel.pipeline=2", "parallel.zero=1"}),
+                {{}, on_ranks(2, "smp"), {"cluster.ranks=2", "parallel.pipeline=2"}});
 }
 
 TEST_CASE("method smp trains as one device does beside other features") {
@@ -130,7 +136,9 @@ TEST_CASE("method smp trains as one device does beside other features") {
                                       {"cluster.ranks=4", "parallel.data=2", "parallel.zero=1"},
                                       {"cluster.ranks=4", "parallel.data=2", "parallel.zero=2"},
                                       {"cluster.ranks=4", "parallel.data=2", "parallel.zero=3"},
-                                      {"cluster.ranks=4", "parallel.pipeline=2", "schedule=1f1b"}};
+                                      {"cluster.ranks=4", "parallel.pipeline=2", "schedule=1f1b"},
+                                      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=1f1b",
+                                       "parallel.data=2", "parallel.zero=1"}};
   const LoopbackRun one = run_loopback(study("gpt"), {}, {.steps = 2});
   for (const Sets& feature : features) {
     for (const std::string choice : {"['*']", "['*.mlp']"}) {
