@@ -74,6 +74,9 @@ class ShapePlanner {
     space.microbatches = request_.microbatches == 0;
     space.recompute =
         request_.recompute ? std::vector{kAsSaid} : std::vector{kNone, kStageAware, kFull};
+    const PieceProfile& sample = steps_.profiles().of(1, false);
+    for (std::size_t p = 0; p < sample.forward.size(); ++p)
+      space.work.push_back(sample.forward[p] + sample.backward[p]);
     space.bound = [this](const PipelineShape& shape) { return steps_.bound_of(shape); };
     // Half of what there is: the cuts of what it finds are searched behind it.
     space.budget = std::max(1, budget() / 2);

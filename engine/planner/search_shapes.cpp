@@ -251,6 +251,27 @@ class ShapeSearch {
     }
   }
 
+  /// Each stage has work by its devices, as nearly as pieces have it, and a piece at least.
+  std::vector<std::int64_t> begins_by_work(const std::vector<int>& replicas) const {
+    const Seconds all = std::accumulate(space_.work.begin(), space_.work.end(), 0.0);
+    std::vector<std::int64_t> out;
+    std::int64_t piece = 0, devices = 0;
+    Seconds before = 0;
+    for (auto it = replicas.begin(); it + 1 != replicas.end(); ++it) {
+      devices += *it;
+      const Seconds wanted = all * static_cast<double>(devices) / space_.devices;
+      const auto work = space_.work.begin() + static_cast<std::ptrdiff_t>(piece);
+      for (auto next = work; next != space_.work.end(); ++next) {
+        const bool first = next == work;
+        if (!first && before + *next / 2 > wanted) break;
+        before += *next;
+        ++piece;
+      }
+      out.push_back(piece);
+    }
+    return out;
+  }
+
   /// Devices from one stage to another; of many stages to a neighbour.
   void add_handed(const PipelineShape& shape, std::vector<PipelineShape>& out) const {
     constexpr std::ptrdiff_t kFew = 6;
@@ -262,9 +283,13 @@ class ShapeSearch {
         const int there = *(shape.replicas.begin() + from);
         for (const int count : {1, there / 2}) {
           if (count < 1 || count >= there) continue;
-          PipelineShape& next = out.emplace_back(shape);
+          PipelineShape next = shape;
           *(next.replicas.begin() + from) -= count;
           *(next.replicas.begin() + to) += count;
+          out.push_back(next);
+          if (space_.work.empty()) continue;
+          next.begins = begins_by_work(next.replicas);
+          out.push_back(std::move(next));
         }
       }
     }

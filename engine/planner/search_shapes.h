@@ -43,7 +43,9 @@ struct ShapeSpace {
   std::vector<ShapeRecompute> recompute;
   std::vector<PipelineShape> starts;
   BoundShape bound = [](const PipelineShape&) { return 0; };
-  int budget = 600;  // evaluations, those of the starts among them
+  std::vector<Seconds> work;  // [piece] of a sample, by which devices and cuts move together;
+                              // empty: each by itself
+  int budget = 600;           // evaluations, those of the starts among them
 };
 
 /// A step's seconds; nullopt: there is no Program, or it does not fit.
@@ -63,9 +65,10 @@ struct SearchedShape {
 
 /// The shape of the shortest step. All there are where the budget has room for them; else from each
 /// start in turn, the fastest first, moves as long as they help: cuts by ever smaller steps, a
-/// device or half of a stage's from one stage to another, stages merged and split, twice and half
-/// as many microbatches, other recomputation. Never slower than a start; deterministic. Infeasible:
-/// nothing that was tried has a step.
+/// device or half of a stage's from one stage to another, by themselves and with cuts that give
+/// each stage work by its devices, stages merged and split, twice and half as many microbatches,
+/// other recomputation. Never slower than a start; deterministic. Infeasible: nothing that was
+/// tried has a step.
 std::variant<SearchedShape, Infeasible> search_shapes(const ShapeSpace& space,
                                                       const EvaluateShape& evaluate);
 

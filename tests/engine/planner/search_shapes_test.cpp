@@ -163,6 +163,31 @@ TEST_CASE("a search by moves is no slower than its starts, and seldom far from t
   CHECK(worst < 1.1);
 }
 
+TEST_CASE("cuts go with the devices that are handed on") {
+  // 16 like pieces, 8 of them on two devices are 4 each, and on one 8: handing a device on alone
+  // costs twice the time, and moving the cut alone up to twice. Both together leave 4 to each
+  // device.
+  Machine of;
+  of.time = std::vector<double>(16, 1);
+  of.memory = std::vector<double>(16, 0);
+  const auto step = [&](const PipelineShape& shape) -> std::optional<Seconds> {
+    // Unlike devices pay here: a quarter less of all where the first stage has one.
+    const auto found = of.step(shape);
+    return found && shape.replicas.front() == 1 ? *found * 0.75 : found;
+  };
+  ShapeSpace space = space_of(of, 4, 100);
+  space.stages = space.microbatches = false;
+  space.recompute = {ShapeRecompute::kNone};
+  space.starts = {{{8}, {2, 2}, 1, ShapeRecompute::kNone}};
+  const auto by_moves = std::get<SearchedShape>(search_shapes(space, step));
+  CHECK(by_moves.shape.replicas == std::vector<int>{2, 2});
+  space.work = of.time;
+  const auto by_both = std::get<SearchedShape>(search_shapes(space, step));
+  CHECK(by_both.shape.replicas == std::vector<int>{1, 3});
+  CHECK(by_both.shape.begins == std::vector<std::int64_t>{4});
+  CHECK(by_both.step == Approx(0.75 * by_moves.step));
+}
+
 TEST_CASE("what is given stays") {
   const Machine of = machine(7, 9);
   ShapeSpace space = space_of(of, 6, 300);
