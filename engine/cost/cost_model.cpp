@@ -97,7 +97,8 @@ void use_number(std::string_view name, std::string_view used_for, const Software
 Seconds batched_matmul_time(const KernelWork& work, const HardwareProfile& hardware,
                             const SoftwareProfile& software, double speed, SourceLog& log) {
   constexpr std::int64_t kAlignedElements = 8;
-  if (work.kind == OpKind::kBmm) return matmul_time(work, hardware.batched_matmul, hardware, speed);
+  if (work.kind == OpKind::kBmm || work.kind == OpKind::kChunkScan)
+    return matmul_time(work, hardware.batched_matmul, hardware, speed);
   use_number("attention_factor", "unfused attention", software, log);
   const Seconds time =
       software.attention_factor * matmul_time(work, hardware.batched_matmul, hardware, speed);

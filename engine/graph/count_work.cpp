@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/op_table.h"
+#include "engine/graph/state_space_shapes.h"
 
 namespace trainyard {
 
@@ -91,6 +92,28 @@ void set_batched_product(KernelWork& work, OpPart part, std::span<const OperandS
   }
   work.flop = 2.0 * static_cast<double>(work.batch) * static_cast<double>(work.m) *
               static_cast<double>(work.n) * static_cast<double>(work.k);
+}
+
+/// As mamba_ssm's kernels do it, one for each product, between which states of chunks and products
+/// of tokens lie in memory in fp32; the backward makes them again.
+void set_scan(KernelWork& work, OpPart part, const OpAttrs& attrs,
+              std::span<const OperandShape> reads) {
+  // forward: x, dt, b, c, ..; backward: dy, x, dt, b, c, ..
+  const bool forward = part == OpPart::kForward;
+  const Shape& x = *reads[0].shape;
+  const std::int64_t tokens = tokens_of_chunk(attrs, x[1]), chunks = x[0] * x[1] / tokens;
+  const std::int64_t states = chunks * x[2] * attrs.states * 4;
+  const std::int64_t products = chunks * attrs.kv_heads * tokens * tokens * 4;
+  // x, b and c are read for the states and for what is read of them; the way back reads x and dy
+  // for each of five gradients.
+  if (forward) {
+    work.bytes += size(reads[0]) + size(reads[2]) + 3 * states + 2 * products;
+  } else {
+    work.bytes += 4 * (size(reads[0]) + size(reads[1])) + 6 * states + 4 * products;
+  }
+  work.batch = chunks * attrs.heads;
+  work.m = tokens, work.n = attrs.head_dim, work.k = tokens;
+  work.flop = scan_flop(part, attrs, x);
 }
 
 /// As a product of matrices, one per group: [N u z, c x y] x [c x y, o] of windows. Of one channel
@@ -236,6 +259,13 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
     case OpKind::kConvTranspose2d:
       set_transposed(work, part, attrs, reads, writes, accumulates);
       break;
+    case OpKind::kChunkScan: set_scan(work, part, attrs, reads); break;
+    case OpKind::kCausalConv1d: {  // dy first on the way back, whose kernel makes y's operand again
+      const Shape& w = *reads[part == OpPart::kForward ? 1 : 2].shape;
+      work.flop = (part == OpPart::kForward ? 2.0 : 6.0) *
+                  static_cast<double>(num_elements(*reads[0].shape) * w.back());
+      break;
+    }
     case OpKind::kNarrow: set_narrow(work, part, reads, writes); break;
     case OpKind::kGather: set_gather(work, part, reads, writes, accumulates); break;
     case OpKind::kScatter: set_scatter(work, part, reads); break;
@@ -287,6 +317,19 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
     default: break;
   }
   return work;
+}
+
+Flop scan_flop(OpPart part, const OpAttrs& attrs, const Shape& x) {
+  const std::int64_t tokens = tokens_of_chunk(attrs, x[1]);
+  const auto in_chunk = static_cast<double>(x[0] * x[1] * tokens);  // pairs of tokens
+  const double channels = double{1} * attrs.heads * attrs.head_dim;
+  const double scores = in_chunk * attrs.kv_heads * attrs.states, context = in_chunk * channels;
+  // The last chunk leaves no state that is read, and the first reads none.
+  const double states = static_cast<double>(x[0] * (x[1] - tokens)) * channels * attrs.states;
+  // Back: scores again, of which two gradients; those of what is read and of the decays; states
+  // again, and gradients of x, b, c and of the states.
+  return part == OpPart::kForward ? 2 * (scores + context + 2 * states)
+                                  : 2 * (3 * scores + 2 * context + 5 * states);
 }
 
 Flop attention_flop(OpPart part, const OpAttrs& attrs, double pairs) {

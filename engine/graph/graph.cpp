@@ -7,6 +7,7 @@
 #include "engine/graph/general_shapes.h"
 #include "engine/graph/image_shapes.h"
 #include "engine/graph/op_table.h"
+#include "engine/graph/state_space_shapes.h"
 
 namespace trainyard {
 
@@ -241,6 +242,8 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
       if (!fits || y.back() != q) return "heads do not match " + to_text(input(0));
       return {};
     }
+    case OpKind::kCausalConv1d:
+    case OpKind::kChunkScan: return find_state_space_problem(graph, op);
     case OpKind::kConv2d:
     case OpKind::kMaxPool2d:
     case OpKind::kAvgPool2d:

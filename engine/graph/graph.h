@@ -145,7 +145,8 @@ struct OpAttrs {
   HeightWidth stride{1, 1};    // conv2d, pools: from one window to the next
   HeightWidth padding;         // conv2d, pools: around the image, on each side
   HeightWidth dilation{1, 1};  // conv2d: from one element of a window to the next
-  std::int32_t groups = 1;     // conv2d: of channels, each a convolution of its own; of all ranks
+  std::int32_t groups = 1;     // conv2d: of channels, each a convolution of its own; rms_norm: of
+                               // features, each normalised by itself; of all ranks
   std::int32_t samples = 0;    // batch_norm: that are normalised together
   HeightWidth extra;           // conv_transpose2d: rows and columns more, at the end
   bool bilinear = false;       // interpolate2d: between the four nearest, not the nearest one
@@ -170,6 +171,8 @@ struct OpAttrs {
                                // of a norm they lie behind weight and bias; 0: it has none
   bool aligned = false;        // interpolate2d: corner elements lie on corner elements
   bool adds = false;           // scatter: to what is there, in place of it
+  std::int32_t states = 0;     // chunk_scan, and splits of what it reads: of each channel of a head
+  std::int32_t chunk = 0;      // chunk_scan: tokens whose products are taken at once
   friend bool operator==(const OpAttrs&, const OpAttrs&) = default;
 };
 
@@ -212,7 +215,8 @@ struct Tensor {
 /// One of several weights that a parameter holds one behind the other along dim 0: q, k, v; gate,
 /// up. Split by columns, a rank holds its share of each, in the same order.
 struct ParameterPart {
-  const char* name = "";    // replaces the last component of the module's path: "q"
+  const char* name = "";    // replaces the last component of the module's path: "q". "": no weight
+                            // of its own, but rows that are split by themselves
   std::int64_t rows = 0;    // global
   float deviation = 0.02F;  // of its initial values
 };
@@ -240,6 +244,10 @@ struct Parameter {
   boost::container::small_vector<ParameterPart, 3> parts;  // empty: one weight
   SpecId used;  // set by sharding: what its ops read; its gradient has the dual
 };
+/// Whether its parts are weights of their own.
+inline bool holds_weights(const Parameter& parameter) {
+  return !parameter.parts.empty() && *parameter.parts.front().name != '\0';
+}
 
 struct Op {
   OpKind kind = OpKind::kAdd;

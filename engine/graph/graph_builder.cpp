@@ -155,6 +155,15 @@ TensorId GraphBuilder::rms_norm(std::string_view module, TensorId x, const Weigh
   return norm(module, OpKind::kRmsNorm, x, given, /*num_statistics=*/1);  // 1 / root mean square
 }
 
+TensorId GraphBuilder::rms_norm_of_groups(std::string_view module, TensorId x,
+                                          std::int64_t groups) {
+  const WeightAndBias given{norm_weight(std::string(module), shape(x).back(), norm_shift_)};
+  if (groups == 1) return rms_norm(module, x, given);
+  const TensorId y = norm(module, OpKind::kRmsNorm, x, given, groups);
+  graph_.ops.back().attrs.groups = static_cast<std::int32_t>(groups);
+  return y;
+}
+
 TensorId GraphBuilder::norm_weight(const std::string& module, std::int64_t features, double shift) {
   return parameter(module + ".weight", {features}, SplitHint::kNone, /*decay=*/false, 0,
                    {.init = shift == 0 ? Init::kOnes : Init::kZeros});

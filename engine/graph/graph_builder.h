@@ -3,6 +3,7 @@
 // unpadded, attention as the full square). models/ holds the architectures that call it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -38,6 +39,20 @@ struct ConvolutionShape {
   HeightWidth window{}, stride{1, 1}, padding{}, dilation{1, 1};
   std::int64_t groups = 1;
   bool bias = false;
+};
+
+/// Heads of a state space. Those of a group share what writes their states and what reads them.
+struct StateSpaceShape {
+  std::int32_t heads = 0, groups = 1;
+  std::int32_t head_dim = 0;  // channels of a head
+  std::int32_t states = 0;    // of a channel
+  std::int32_t chunk = 0;     // tokens whose products are taken at once
+};
+
+/// What a scan reads of every token, and of every head.
+struct ScanInputs {
+  TensorId x, dt, b, c;        // [B, S, N P], [B, S, N], [B, S, G K] twice
+  TensorId a_log, dt_bias, d;  // [N]
 };
 
 /// Running mean and variance of a batch norm's channels: after each microbatch they are less by
@@ -107,6 +122,8 @@ class GraphBuilder {
   TensorId layer_norm_without_bias(std::string_view module, TensorId x);
   TensorId rms_norm(std::string_view module, TensorId x);
   TensorId rms_norm(std::string_view module, TensorId x, const WeightAndBias& given);
+  /// The same of each of so many groups of features.
+  TensorId rms_norm_of_groups(std::string_view module, TensorId x, std::int64_t groups);
   /// Self-attention over packed qkv [B,S,(N+2Nkv)H] -> [B,S,NH]. mask [B,S], bias [N,S,S]: -1 none.
   TensorId attention(std::string_view module, TensorId qkv, const AttentionShape& attention,
                      TensorId mask = kNoIndex, TensorId bias = kNoIndex);
@@ -216,6 +233,23 @@ class GraphBuilder {
   /// module.running_mean and module.running_var, [C] each.
   RunningMoments running_moments(std::string_view module, std::int64_t channels, double momentum);
 
+  // Ops of state spaces (state_space_ops.cpp).
+  /// What a projection makes of tokens, [B, S, 2 N P + 2 G K + N]: the gate, what is convolved, and
+  /// dt. Views.
+  std::array<TensorId, 3> split_projection(std::string_view module, TensorId x,
+                                           const StateSpaceShape& space);
+  /// [B, S, N P + 2 G K]: x, b and c. Views.
+  std::array<TensorId, 3> split_convolved(std::string_view module, TensorId x,
+                                          const StateSpaceShape& space);
+  /// silu of each channel of x [B, S, C] in the latest `width` tokens, its own among them, weighed.
+  /// Creates module.weight [C, 1, 1, width] and module.bias [C].
+  TensorId causal_conv1d(std::string_view module, TensorId x, std::int64_t width,
+                         const ParameterForm& form = {});
+  /// Token by token, of each head with A = -exp(a_log) and dt = softplus(dt + dt_bias):
+  /// state <- exp(dt A) state + dt b x^T, y = c state + d x.
+  TensorId chunk_scan(std::string_view module, const ScanInputs& inputs,
+                      const StateSpaceShape& space);
+
   const Shape& shape(TensorId tensor) const;
   DType type(TensorId tensor) const { return graph_.tensors[tensor].dtype; }
 
@@ -246,6 +280,8 @@ class GraphBuilder {
   /// Throws ConfigError with the op's module and kind where there is a problem.
   void refuse(const Op& op, const std::string& problem) const;
   void refuse_image_misfit() const;  // of the latest op
+  std::array<TensorId, 3> split_views(std::string_view module, TensorId x, const OpAttrs& attrs,
+                                      const std::array<std::int64_t, 3>& sizes);
   /// Another result of the latest op: saved for its backward, which has no gradient for it.
   void add_saved_result(std::string name, const Shape& shape, DType dtype);
   TensorId norm_weight(const std::string& module, std::int64_t features,

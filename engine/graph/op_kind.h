@@ -73,6 +73,8 @@ namespace trainyard {
   X(kArgmax, "argmax")                       /* x -> the last dim's index of the largest */     \
   X(kTopk, "topk")                           /* x -> the last dim's indices of the largest */   \
   X(kBmm, "bmm")                             /* a [B,M,K], b [B,K,N] -> a b */                  \
+  X(kCausalConv1d, "causal_conv1d")          /* x, w, b -> silu of the latest tokens' */        \
+  X(kChunkScan, "chunk_scan")                /* x, dt, b, c, of heads -> y: state spaces */     \
   X(kConv2d, "conv2d")                       /* images, w[, b] -> images */                     \
   X(kMaxPool2d, "max_pool2d")                /* images -> largest of windows, where */          \
   X(kAvgPool2d, "avg_pool2d")                /* images -> means of windows */                   \

@@ -35,6 +35,18 @@ std::string linear_text(const OpForm& form) {
   return "... i, " + rows + " i" + (form.attrs.has_bias ? " + " + rows : "") + " -> ... " + rows;
 }
 
+std::string causal_convolution_text(const OpForm& form) {
+  const std::string rows(form.rows);
+  return "b s! " + rows + ", " + rows + " x! y! z! + " + rows + " -> b s! " + rows;
+}
+
+/// [gate | x | b | c | dt] in three, or what is convolved of it: k states of each of e channels.
+std::string state_space_text(const OpAttrs& attrs) {
+  return attrs.packed ? "b s [g r! e! | g r! e! | g k! | g k! | g r!] -> "
+                        "b s (g r e) | b s [g r e | g k | g k] | b s (g r)"
+                      : "b s [g r! e! | g k! | g k!] -> b s (g r e) | b s (g k) | b s (g k)";
+}
+
 std::string flash_attention_text(const OpAttrs& attrs) {
   std::string text = attrs.packed ? "b s* " + std::string(kPackedHeads)
                                   : "b s* (g r e!), b t* " + std::string(kKeyValueHeads);
@@ -60,7 +72,9 @@ std::string split_text(const OpAttrs& attrs, std::size_t num_results) {
 /// Ops of attention that work element by element know their heads all the same: of [B, N, Sq, Sk].
 std::string text_by_head(const OpForm& op) {
   switch (op.kind) {
-    case OpKind::kSplit: return split_text(op.attrs, op.num_results);
+    case OpKind::kSplit:
+      return op.attrs.states > 0 ? state_space_text(op.attrs)
+                                 : split_text(op.attrs, op.num_results);
     case OpKind::kAddAttentionBias: return "b (g r) s t + (g r) s t -> b (g r) s t";
     case OpKind::kSoftmax:
       return op.num_operands > 1 ? "b (g r) s t*, b t* -> b (g r) s t*"
@@ -94,6 +108,9 @@ std::string text_of(const OpForm& op) {
     case OpKind::kBatchNormalize:
       return op.attrs.momentum > 0 ? "n c h! w!, _ k! c, c, c, c, c -> n c h! w!" : "";
     case OpKind::kLinear: return linear_text(op);
+    case OpKind::kCausalConv1d: return causal_convolution_text(op);
+    case OpKind::kRmsNorm:
+      return op.attrs.groups > 1 ? "... (q h!), (q h!) -> ... (q h!) ; ... q" : "";
     case OpKind::kAddBias: {
       if (op.rows.empty()) return "";
       const std::string rows(op.rows);
@@ -109,7 +126,8 @@ std::string text_of(const OpForm& op) {
 }
 
 bool has_groups(OpKind kind) {
-  return kind == OpKind::kConv2d || kind == OpKind::kConvTranspose2d || kind == OpKind::kGroupNorm;
+  return kind == OpKind::kConv2d || kind == OpKind::kConvTranspose2d ||
+         kind == OpKind::kGroupNorm || kind == OpKind::kRmsNorm;
 }
 
 IndexExtents known_extents(const OpForm& op) {
@@ -120,6 +138,7 @@ IndexExtents known_extents(const OpForm& op) {
   known["g"] = op.attrs.kv_heads;
   known["r"] = op.attrs.heads / op.attrs.kv_heads;
   known["e"] = op.attrs.head_dim;
+  if (op.attrs.states > 0) known["k"] = op.attrs.states;
   return known;
 }
 
@@ -186,7 +205,8 @@ std::variant<IndexSpace, Infeasible> op_space(const OpForm& form,
 
 std::variant<IndexSpace, Infeasible> op_space(const Graph& graph, const Op& op,
                                               const std::vector<Extents>& operands) {
-  const bool has_rows = op.kind == OpKind::kLinear || op.kind == OpKind::kAddBias;
+  const bool has_rows =
+      op.kind == OpKind::kLinear || op.kind == OpKind::kAddBias || op.kind == OpKind::kCausalConv1d;
   const std::string rows = has_rows ? rows_text(graph, op.inputs[1]) : "";
   std::vector<Extents> results;
   for (const TensorId id : op.outputs) {

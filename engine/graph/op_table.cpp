@@ -71,6 +71,13 @@ OpInfo general_info(OpKind kind) {
               .dw_saved_inputs = bits({0}),
               .weights = bits({1, 2})};
     case kConvTranspose2d: return general_info(kConv2d);
+    case kCausalConv1d:
+      return {.backward = F::kFused, .dx_saved_inputs = bits({0, 1, 2}), .weights = bits({1, 2})};
+    case kChunkScan:  // states are computed again
+      return {.backward = F::kFused,
+              .kernel = KernelClass::kBatchedMatmul,
+              .dx_saved_inputs = bits({0, 1, 2, 3, 4, 5, 6}),
+              .weights = bits({4, 5, 6})};
     case kInterpolate2d: return {.backward = F::kApart};
     case kGroupNorm:
       return {.backward = F::kFused,

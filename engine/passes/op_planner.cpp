@@ -50,7 +50,8 @@ class OpPlanner {
  private:
   bool norm_by_moments(const Op& op) {
     const bool norm = op.kind == OpKind::kLayerNorm || op.kind == OpKind::kRmsNorm;
-    return norm && rules_.norms_by_moments && splits_last_dim(op.inputs[0]) && !has_own_samples(op);
+    return norm && rules_.norms_by_moments && op.attrs.groups == 1 &&
+           splits_last_dim(op.inputs[0]) && !has_own_samples(op);
   }
   /// Whether ranks along tensor axes compute samples of their own.
   bool has_own_samples(const Op& op) const {
@@ -188,7 +189,8 @@ class OpPlanner {
           std::int64_t{attrs.kv_heads}, std::int64_t{attrs.head_dim}, std::int64_t{attrs.packed},
           std::int64_t{attrs.has_mask}, std::int64_t{attrs.has_bias}, std::int64_t{attrs.groups},
           std::int64_t{attrs.samples}, std::int64_t{attrs.dim}, std::int64_t{attrs.ring},
-          static_cast<std::int64_t>(attrs.dims.size()), std::int64_t{attrs.shift == 0}})
+          std::int64_t{attrs.states}, static_cast<std::int64_t>(attrs.dims.size()),
+          std::int64_t{attrs.shift == 0}})
       add_number(number);
     for (const int dim : attrs.dims) add_number(dim);
     for (const TensorId id : op.inputs) {

@@ -154,7 +154,7 @@ class GivenPlanner {
           std::int64_t{op.attrs.head_dim}, std::int64_t{op.attrs.packed},
           std::int64_t{op.attrs.has_mask}, std::int64_t{op.attrs.has_bias},
           std::int64_t{op.attrs.groups}, std::int64_t{op.attrs.samples}, std::int64_t{op.attrs.dim},
-          op.attrs.begin})
+          std::int64_t{op.attrs.states}, op.attrs.begin})
       add(number);
     for (const int dim : op.attrs.dims) add(dim);
     add(-1);

@@ -38,6 +38,7 @@ std::vector<Region> attention_cores(const TrainingGraph& training, const std::ve
     const bool core = op.attrs.heads > 0 && op.kind != OpKind::kRope &&
                       op.kind != OpKind::kHeadNorm && op.kind != OpKind::kRelativeBias &&
                       op.kind != OpKind::kFlashAttention && op.kind != OpKind::kBlockAttention &&
+                      op.attrs.states == 0 &&
                       !(op.kind == OpKind::kSplit && op.attrs.packed && op.writes.size() == 2);
     if (core) by_module[{op.layer, op.module, op.chunk, op.stage}].push_back(i);
   }
@@ -158,6 +159,7 @@ ProductRows rows_of_product(const TrainingGraph& training, const Instruction& op
   for (const TensorId read : op.reads) {
     const ParameterId parameter = training.graph.tensors[read].parameter;
     if (parameter == kNoIndex) continue;
+    if (!holds_weights(training.graph.parameters[parameter])) break;
     for (const ParameterPart& part : training.graph.parameters[parameter].parts) {
       rows.all += part.rows;
       if ((before + rows.products) % 2 == 0) rows.kept += part.rows;

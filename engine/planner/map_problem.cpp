@@ -85,7 +85,8 @@ class MapProblem::Builder {
           std::int64_t{op.attrs.kv_heads}, std::int64_t{op.attrs.head_dim},
           std::int64_t{op.attrs.packed}, std::int64_t{op.attrs.has_mask},
           std::int64_t{op.attrs.has_bias}, std::int64_t{op.attrs.groups},
-          std::int64_t{op.attrs.samples}, std::int64_t{op.attrs.dim}, op.attrs.begin})
+          std::int64_t{op.attrs.samples}, std::int64_t{op.attrs.dim}, std::int64_t{op.attrs.states},
+          std::int64_t{op.attrs.chunk}, op.attrs.begin})
       add(number);
     for (const int dim : op.attrs.dims) add(dim);
     add(costs_.fp8 && is_cast_layer(graph_, op));

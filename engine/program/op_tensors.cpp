@@ -11,6 +11,8 @@ bool is_parameter(OpKind kind, std::size_t operand) {
     case OpKind::kRelativeBias: return operand == 0;
     case OpKind::kNormalize:
     case OpKind::kBatchNormalize: return operand >= 2;
+    case OpKind::kChunkScan: return operand >= 4;
+    case OpKind::kCausalConv1d:
     case OpKind::kHeadNorm:
     case OpKind::kGroupNorm:
     case OpKind::kBatchNorm:
@@ -44,8 +46,10 @@ std::size_t num_operands(OpKind kind, const OpAttrs& attrs) {
     case OpKind::kBatchNorm: return attrs.momentum > 0 ? 5 : 3;
     case OpKind::kHeadNorm:
     case OpKind::kGroupNorm:
+    case OpKind::kCausalConv1d:
     case OpKind::kScatter:
     case OpKind::kWhere: return 3;
+    case OpKind::kChunkScan: return 7;
     case OpKind::kLayerNorm: return attrs.unbiased ? 2 : 3;
     case OpKind::kNormalize: return attrs.unbiased ? 3 : 4;
     case OpKind::kFlashAttention: return (attrs.packed ? 1U : 2U) + (attrs.has_mask ? 1U : 0U);

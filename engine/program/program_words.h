@@ -79,6 +79,8 @@ void for_attributes(const Visit& visit) {
   visit("momentum", &OpAttrs::momentum);
   visit("aligned", &OpAttrs::aligned);
   visit("adds", &OpAttrs::adds);
+  visit("states", &OpAttrs::states);
+  visit("chunk", &OpAttrs::chunk);
 }
 
 /// Parts of an op's line after its name, in order; all but the first start with a keyword.

@@ -294,8 +294,9 @@ class SpecChecks {
       for (UsedTensor& one : *of) one.differentiable = one.differentiable && !of_gradients;
     }
     std::string rows = "o";
-    if (op.kind == OpKind::kLinear || op.kind == OpKind::kAddBias) {
-      const std::size_t dims = op.kind == OpKind::kLinear ? 2 : 1;
+    const bool convolves = op.kind == OpKind::kCausalConv1d;
+    if (op.kind == OpKind::kLinear || op.kind == OpKind::kAddBias || convolves) {
+      const std::size_t dims = convolves ? 4 : op.kind == OpKind::kLinear ? 2 : 1;
       if (used.operands.size() < 2 || used.operands[1].local.size() != dims) return "has no weight";
       const Value* weight = tensors.operands[1].any();
       if (weight != nullptr) rows = rows_of(spec(*weight), program_.mesh);

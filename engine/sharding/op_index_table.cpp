@@ -122,6 +122,10 @@ constexpr OpIndexEntry kTable[] = {
     other("beyond_clip", " -> "),
     other("correct_adamw", ", , ..., ..., ..., ... -> ... ; ... ; ... ; ..."),
     other("correct_sgd", ", , ..., ... -> ..."),
+    other("causal_conv1d", "b s! o, o x! y! z! + o -> b s! o"),
+    other("chunk_scan",
+          "b s! (g r e!), b s! (g r), b s! (g k!), b s! (g k!), (g r), (g r), (g r) -> "
+          "b s! (g r e!)"),
     linear("conv2d", "n c h! w!, o c x! y! + o? -> n o u! z!"),
     linear("conv_transpose2d", "n c h! w!, c o x! y! + o? -> n o u! z!"),
     linear("interpolate2d", "n c h! w! -> n c u! z!"),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "real/kernels/state_space_workspace.h"
+
 namespace trainyard {
 
 namespace {
@@ -231,6 +233,8 @@ std::optional<std::int64_t> general_workspace(OpKind kind, OpPart part, const Op
     case kNormMoments: return norm_moments(s, back);
     case kNormalize: return back ? normalize_b(s) : normalize(s);
     case kGroupNorm: return back ? group_norm_b(s) : group_norm(s);
+    case kCausalConv1d: return causal_conv1d_workspace(s, back);
+    case kChunkScan: return chunk_scan_workspace(s, back);
     case kConv2d:
       if (!back) return convolution_workspace(s, s.reads[0], s.reads[1], s.writes[0]);
       return weight ? convolution_workspace(s, s.reads[1],

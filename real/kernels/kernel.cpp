@@ -119,6 +119,8 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kTopk: return {.forward = topk};
       case kBmm: return {.forward = bmm, .input_grad = bmm_dx, .weight_grad = bmm_dw};
       case kConv2d: return {.forward = conv2d, .input_grad = conv2d_dx, .weight_grad = conv2d_dw};
+      case kCausalConv1d: return {.forward = causal_conv1d, .backward = causal_conv1d_b};
+      case kChunkScan: return {.forward = chunk_scan, .backward = chunk_scan_b};
       case kConvTranspose2d:
         return {.forward = conv_transpose2d,
                 .input_grad = conv_transpose2d_dx,

@@ -146,6 +146,14 @@ void conv2d(KernelCall& call);
 void conv2d_dx(KernelCall& call);
 void conv2d_dw(KernelCall& call);
 
+// causal_conv1d.cpp
+void causal_conv1d(KernelCall& call);
+void causal_conv1d_b(KernelCall& call);
+
+// chunk_scan.cpp
+void chunk_scan(KernelCall& call);
+void chunk_scan_b(KernelCall& call);
+
 // conv_transpose2d.cpp
 void conv_transpose2d(KernelCall& call);
 void conv_transpose2d_dx(KernelCall& call);

@@ -60,7 +60,13 @@ at::Tensor factor(const at::Tensor& weight, const OpAttrs& attrs, at::ScalarType
 
 /// A GPU has a kernel for the whole norm, with weights of x's type.
 bool is_fused(const at::Tensor& x, const at::Tensor& weight, const OpAttrs& attrs) {
-  return x.is_cuda() && attrs.shift == 0 && weight.scalar_type() == x.scalar_type();
+  return x.is_cuda() && attrs.shift == 0 && attrs.groups == 1 &&
+         weight.scalar_type() == x.scalar_type();
+}
+
+/// Features of one group in the last dim, where there are several: rows of so many groups.
+at::Tensor by_group(const at::Tensor& of, const OpAttrs& attrs, std::int64_t groups) {
+  return attrs.groups == 1 ? of : of.unflatten(-1, {groups, -1});
 }
 
 void rms_norm(KernelCall& call) {
@@ -71,16 +77,18 @@ void rms_norm(KernelCall& call) {
     call.set(1, rstd.to(type).view(call.write_shapes[1]));
     return;
   }
-  const at::Tensor x = call.read(0).to(type);
-  const at::Tensor rstd =
-      at::mean(at::square(x), {-1}, /*keepdim=*/true).add_(call.attrs->eps).rsqrt_();
-  const at::Tensor w = factor(call.read(1), *call.attrs, type);
-  call.set(0, at::mul(x, rstd).mul_(w).to(call.write_types[0]));
-  call.set(1, rstd);
+  const OpAttrs& attrs = *call.attrs;
+  const std::int64_t groups = call.write_shapes[1].back();  // of this rank
+  const at::Tensor x = by_group(call.read(0).to(type), attrs, groups);
+  const at::Tensor rstd = at::mean(at::square(x), {-1}, /*keepdim=*/true).add_(attrs.eps).rsqrt_();
+  const at::Tensor w = by_group(factor(call.read(1), attrs, type), attrs, groups);
+  call.set(0, at::mul(x, rstd).mul_(w).to(call.write_types[0]).view(call.write_shapes[0]));
+  call.set(1, rstd.view(call.write_shapes[1]));
 }
 
 void rms_norm_b(KernelCall& call) {
   // Reads dy, x, w, 1 / rms. With n = x r: dw = sum dy n; dx = r (dy w - n mean(dy w n)).
+  const OpAttrs& attrs = *call.attrs;
   const at::Tensor& rstd = call.read(3);
   if (const at::Tensor& x = call.read(1), &w = call.read(2); is_fused(x, w, *call.attrs)) {
     const bool wants_dx = !call.writes.empty();
@@ -91,14 +99,17 @@ void rms_norm_b(KernelCall& call) {
     return;
   }
   const auto type = rstd.scalar_type();
-  const at::Tensor dy = call.read(0).to(type);
-  const at::Tensor n = at::mul(call.read(1).to(type), rstd);
+  const std::int64_t groups = rstd.size(-1);
+  const at::Tensor dy = by_group(call.read(0).to(type), attrs, groups);
+  const at::Tensor r = attrs.groups == 1 ? rstd : rstd.unsqueeze(-1);
+  const at::Tensor n = at::mul(by_group(call.read(1).to(type), attrs, groups), r);
   const at::Tensor dyn = at::mul(dy, n);
-  call.accumulates[0].add_(at::sum(dyn.view({-1, dyn.size(-1)}), {0}));
+  call.accumulates[0].add_(at::sum(dyn.view({-1, call.read(2).size(0)}), {0}));
   if (call.writes.empty()) return;
-  const at::Tensor w = factor(call.read(2), *call.attrs, type);
+  const at::Tensor w = by_group(factor(call.read(2), attrs, type), attrs, groups);
   const at::Tensor mean = at::mean(at::mul(dyn, w), {-1}, /*keepdim=*/true);
-  call.set(0, at::mul(dy, w).sub_(at::mul(n, mean)).mul_(rstd).to(call.write_types[0]));
+  const at::Tensor dx = at::mul(dy, w).sub_(at::mul(n, mean)).mul_(r).to(call.write_types[0]);
+  call.set(0, dx.view(call.write_shapes[0]));
 }
 
 }  // namespace trainyard

@@ -63,6 +63,10 @@ std::vector<BackwardCall> backward_calls(const Op& op) {
   std::vector<BackwardCall> calls;
   switch (info.backward) {
     case BackwardForm::kFused:
+      if (op.kind == OpKind::kChunkScan) {  // all that it reads of tokens has a gradient
+        calls.push_back({OpPart::kBackward, dx, y, {0, 1, 2, 3}, weights});
+        break;
+      }
       calls.push_back({OpPart::kBackward, dx, y, {0}, weights});
       calls.push_back({OpPart::kBackward, dx, y, {}, weights});
       break;

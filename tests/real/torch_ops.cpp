@@ -67,6 +67,34 @@ at::Tensor group_statistics(const OpAttrs& attrs, const at::Tensor& x) {
   return at::stack({groups.mean(2), (variance + double{attrs.eps}).rsqrt()}, 1);
 }
 
+/// By PyTorch's convolution, of the tokens so far.
+at::Tensor causal_conv1d(const std::vector<at::Tensor>& in) {
+  const at::Tensor w = in[1].squeeze(2);  // [C, 1, width]
+  const at::Tensor tokens = at::constant_pad_nd(in[0].transpose(1, 2), {w.size(2) - 1, 0});
+  const std::array<std::int64_t, 1> one = {1}, none = {0};
+  return at::silu(at::conv1d(tokens, w, in[2], one, none, one, w.size(0)).transpose(1, 2));
+}
+
+/// The recurrence, token by token: state <- exp(dt A) state + dt x b^T, y = state c + d x.
+at::Tensor chunk_scan(const OpAttrs& attrs, const std::vector<at::Tensor>& in) {
+  const std::int64_t heads = attrs.heads, each = heads / attrs.kv_heads;
+  const at::Tensor x = in[0].unflatten(-1, {heads, attrs.head_dim});
+  const at::Tensor dt = at::softplus(in[1] + in[5]);
+  const auto by_head = [&](const at::Tensor& of) {  // [B, S, N, 1, K]
+    return of.unflatten(-1, {attrs.kv_heads, attrs.states}).repeat_interleave(each, 2).unsqueeze(3);
+  };
+  const at::Tensor b = by_head(in[2]), c = by_head(in[3]);
+  const at::Tensor decay = at::exp(-dt * in[4].exp()).unsqueeze(-1).unsqueeze(-1);
+  at::Tensor state = at::zeros({x.size(0), heads, attrs.head_dim, attrs.states}, x.options());
+  std::vector<at::Tensor> tokens;
+  for (std::int64_t t = 0; t < x.size(1); ++t) {
+    const at::Tensor moved = (x.select(1, t) * dt.select(1, t).unsqueeze(-1)).unsqueeze(-1);
+    state = state * decay.select(1, t) + moved * b.select(1, t);
+    tokens.push_back((state * c.select(1, t)).sum(-1) + in[6].unsqueeze(-1) * x.select(1, t));
+  }
+  return at::stack(tokens, 1).flatten(2);
+}
+
 /// Ops of one operand, element by element.
 at::Tensor pointwise(const Op& op, const at::Tensor& x) {
   const OpAttrs& attrs = op.attrs;
@@ -116,6 +144,8 @@ at::Tensor one_result(const Op& op, const std::vector<at::Tensor>& in, const Sha
     case OpKind::kConv2d:
       return at::conv2d(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{}, pair_of(attrs.stride),
                         pair_of(attrs.padding), pair_of(attrs.dilation), attrs.groups);
+    case OpKind::kCausalConv1d: return causal_conv1d(in);
+    case OpKind::kChunkScan: return chunk_scan(attrs, in);
     case OpKind::kConvTranspose2d:
       return at::conv_transpose2d(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{},
                                   pair_of(attrs.stride), pair_of(attrs.padding),

@@ -55,6 +55,8 @@ class Generator : RandomTensors {
 
   void add_op(OpKind kind) {
     const int op = num_ops_++;
+    if (kind == OpKind::kCausalConv1d || kind == OpKind::kChunkScan)
+      return add_state_space(kind, op);
     TensorId x = pick();
     if (shape(x).size() >= kMostRank || num_elements(shape(x)) > most_elements()) {
       kind = OpKind::kNarrow;
@@ -316,6 +318,32 @@ class Generator : RandomTensors {
     convolution.groups = chance(0.3) ? random_divisor(shape(x)[1]) : 1;
     const std::int64_t out = convolution.groups * random_extent(3);
     add(builder_.conv_transpose2d(module(), x, out, convolution, extra), op);
+  }
+
+  /// Ops of tensors of their own, which all have gradients.
+  void add_state_space(OpKind kind, int op) {
+    if (kind == OpKind::kChunkScan) return add_scan(op);
+    const Shape tokens = {draw(1, 3), draw(1, 7), random_extent(4)};
+    const TensorId x = small(use(new_parameter(tokens)));
+    add(builder_.causal_conv1d(module(), x, draw(1, 4)), op);
+  }
+
+  /// Sequences of one to three chunks, or of one that is shorter than it may be.
+  void add_scan(int op) {
+    StateSpaceShape space;
+    space.groups = draw(1, 2), space.heads = space.groups * draw(1, 3);
+    space.head_dim = draw(1, 4), space.states = draw(1, 4), space.chunk = draw(1, 4);
+    const std::int64_t batch = draw(1, 2), length = space.chunk * draw(1, 3);
+    const auto of_tokens = [&](std::int64_t width) {
+      return small(use(new_parameter({batch, length, width})));
+    };
+    const std::int64_t read = std::int64_t{space.groups} * space.states;
+    if (chance(0.2)) space.chunk += static_cast<std::int32_t>(length);
+    const auto of_heads = [&] { return use(new_parameter({space.heads})); };
+    const TensorId x = of_tokens(std::int64_t{space.heads} * space.head_dim);
+    const TensorId dt = of_tokens(space.heads), b = of_tokens(read), c = of_tokens(read);
+    const TensorId a_log = of_heads(), bias = of_heads(), d = of_heads();
+    add(builder_.chunk_scan(module(), {x, dt, b, c, a_log, bias, d}, space), op);
   }
 
   void add_pool(OpKind kind, TensorId x, int op) {

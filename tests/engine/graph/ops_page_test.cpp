@@ -35,6 +35,11 @@ OpAttrs heads_in_ring() {
   attrs.ring = 4;
   return attrs;
 }
+OpAttrs state_space() {
+  OpAttrs attrs;
+  attrs.heads = 8, attrs.kv_heads = 2, attrs.head_dim = 16, attrs.states = 4, attrs.chunk = 8;
+  return attrs;
+}
 OpAttrs samples(int count) {
   OpAttrs attrs;
   attrs.samples = count;
@@ -77,6 +82,7 @@ const std::vector<Sample>& all_samples() {
       {kAddBias, "a bias for each feature", {{4, 32, 64}, {64}}},
       {kLayerNorm, "norm over features", {{4, 32, 64}, {64}, {64}}, 2},
       {kRmsNorm, "norm over features", {{4, 32, 64}, {64}}, 2},
+      {kRmsNorm, "norm over groups of features", {{4, 32, 64}, {64}}, 2, groups(4)},
       {kNormMoments, "sums over features", {{4, 32, 64}}},
       {kNormalize, "norm by them", {{4, 32, 64}, {4, 32, 3}, {64}, {64}}},
       {kFlashAttention, "attention in one kernel", {{4, 32, 256}}, 2, heads()},
@@ -110,6 +116,12 @@ const std::vector<Sample>& all_samples() {
       {kConvTranspose2d, "a convolution back", {{4, 16, 10, 10}, {16, 32, 3, 3}}},
       {kConvTranspose2d, "the same in groups", {{4, 16, 10, 10}, {16, 8, 3, 3}}, 1, groups(4)},
       {kInterpolate2d, "images of another size", {{4, 16, 10, 10}}},
+      {kCausalConv1d, "each channel of the latest tokens", {{4, 32, 64}, {64, 1, 1, 4}, {64}}},
+      {kChunkScan,
+       "a state space model's scan",
+       {{4, 32, 128}, {4, 32, 8}, {4, 32, 8}, {4, 32, 8}, {8}, {8}, {8}},
+       1,
+       state_space()},
       {kMaxPool2d, "the largest of windows", {{4, 16, 10, 10}}, 2},
       {kAvgPool2d, "means of windows", {{4, 16, 10, 10}}},
       {kBatchNorm, "norm over so many samples", {{4, 16, 10, 10}, {16}, {16}}, 2, samples(2)},
@@ -161,7 +173,8 @@ std::string names_of(const IndexSpace& space, bool free) {
 }
 
 std::string row(const Sample& sample) {
-  const std::string parts_of_rows = sample.kind == OpKind::kLinear ? "o" : "";
+  const std::string parts_of_rows =
+      sample.kind == OpKind::kLinear || sample.kind == OpKind::kCausalConv1d ? "o" : "";
   const auto found = op_space(OpForm{sample.kind, sample.attrs, sample.operands.size(),
                                      sample.results, parts_of_rows, sample.parameters},
                               sample.operands);

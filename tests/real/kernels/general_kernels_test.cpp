@@ -12,7 +12,7 @@ TEST_CASE("kernels of general ops give what autograd gives") {
       GENERATE(kView, kPieces, kPermute, kRoll, kSplit, kNarrow, kConcat, kAdd, kMul, kSub, kDiv,
                kWhere, kAffine, kPower, kExp, kLog, kErf, kSigmoid, kSilu, kSoftplus, kClamp,
                kCumsum, kZeroPad, kSum, kGather, kBmm, kFlip, kSin, kCos, kScatter,
-               kConvTranspose2d, kInterpolate2d, kGroupNorm, kMse, kBce);
+               kConvTranspose2d, kInterpolate2d, kGroupNorm, kCausalConv1d, kChunkScan, kMse, kBce);
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(to_string(kind), seed);
     CHECK(distance_from_torch(kind, seed) < 1e-12);
