@@ -49,16 +49,17 @@ ModelConfig read_mamba2(const JsonObject& json) {
   c.norm_eps = norm_eps(json, "layer_norm_epsilon", 1e-5);
   c.linear_bias = false;
   c.qkv_bias = false;
-  if (const std::int64_t groups = json.integer("n_groups", 8); groups != 1)
-    json.fail("n_groups",
-              "groups of heads with B and C of their own are not modelled; expected 1, " +
-                  said(json, "n_groups", groups));
   const std::int64_t heads = json.integer("num_heads", 128);
   if (heads * c.head_dim != c.expand * c.hidden)
     json.fail("num_heads", std::to_string(heads) + " heads of " + std::to_string(c.head_dim) +
                                " are not expand x hidden_size, " +
                                std::to_string(c.expand * c.hidden) + "; " +
                                said(json, "num_heads", heads));
+  c.groups = json.integer("n_groups", 8);
+  if (c.groups < 1 || heads % c.groups != 0)
+    json.fail("n_groups", std::to_string(c.groups) + " groups do not divide " +
+                              std::to_string(heads) + " heads; " +
+                              said(json, "n_groups", c.groups));
   check_time_steps(json);
   return c;
 }

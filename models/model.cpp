@@ -78,6 +78,7 @@ Problem find_size_problem(const ModelConfig& config) {
       {"image_heads", config.image_heads, is_clip ? 1 : 0},
       {"projection_dim", config.projection_dim, is_clip ? 2 : 0},
       {"contrast", config.contrast, is_clip ? 2 : 0},
+      {"groups", config.groups, is_mamba2 ? 1 : 0},
       {"state_size", config.state_size, is_mamba2 ? 1 : 0},
       {"conv_width", config.conv_width, is_mamba2 ? 1 : 0},
       {"expand", config.expand, is_mamba2 ? 1 : 0},
@@ -198,10 +199,16 @@ Problem find_mamba2_problem(const ModelConfig& config) {
   if (width > kMaxSize / 4 || config.state_size > kMaxSize / 4)
     return ModelProblem{width > kMaxSize / 4 ? "expand" : "state_size",
                         in_range_problem(std::max(width, config.state_size), 1, kMaxSize / 4)};
+  if (config.groups > kMaxSize / 4 / config.state_size)
+    return ModelProblem{"groups",
+                        in_range_problem(config.groups, 1, kMaxSize / 4 / config.state_size)};
   if (width % config.head_dim != 0)
     return ModelProblem{"head_dim", "heads of " + std::to_string(config.head_dim) +
                                         " channels do not fill expand x hidden, " +
                                         std::to_string(width)};
+  if (width / config.head_dim % config.groups != 0)
+    return ModelProblem{"groups", std::to_string(config.groups) + " groups do not divide " +
+                                      std::to_string(width / config.head_dim) + " heads"};
   if (config.seq_len % std::min(config.chunk_size, config.seq_len) != 0)
     return ModelProblem{"seq_len", std::to_string(config.seq_len) + " tokens are no chunks of " +
                                        std::to_string(config.chunk_size) +

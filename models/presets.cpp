@@ -282,6 +282,7 @@ ModelConfig mamba2(std::int64_t layers, std::int64_t hidden) {
   c.head_dim = 64;
   c.vocab = 50288;  // GPT-NeoX's 50277, up to a multiple of 16
   c.seq_len = 2048;
+  c.groups = 1;
   c.state_size = 128;
   c.conv_width = 4;
   c.expand = 2;

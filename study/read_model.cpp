@@ -169,6 +169,7 @@ void take_image_habits(ModelConfig& model) {
 void take_mamba2_habits(ModelConfig& model) {
   if (model.family != Family::kMamba2) return;
   model.head_dim = 64;
+  model.groups = 1;
   model.state_size = 128;
   model.conv_width = 4;
   model.expand = 2;

@@ -30,6 +30,10 @@ std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study&
       {"heads", model.heads}, {"kv_heads", model.kv_heads}, {"image_heads", model.image_heads}};
   if (tensor_method(study.parallel.tensor_method).divides == Divides::kHeads) return numbers;
   numbers.insert(numbers.begin() + 2, {"ffn", model.ffn});
+  // What writes and reads states is a group's: ranks have whole ones, as in mamba_ssm and Megatron.
+  // Those of one group do all the same, but for what a sharding says.
+  if (model.family == Family::kMamba2 && (model.groups > 1 || study.sharding.empty()))
+    numbers.emplace_back("groups", model.groups);
   if (study.parallel.sequence_parallel) {
     numbers.emplace_back("seq_len", model.seq_len);
     if (model.decoder_seq_len > 0) numbers.emplace_back("decoder_seq_len", model.decoder_seq_len);
@@ -50,13 +54,6 @@ void check_tensor(const Study& study) {
     fail_at(study, "parallel.tensor",
             "tensor parallelism splits no operator of family " + std::string(to_string(family)) +
                 ": all ranks would do the same; write 1, or say a sharding");
-  }
-  if (tensor > 1 && family == Family::kMamba2 && study.sharding.empty() &&
-      method.families.empty()) {
-    fail_at(study, "parallel.tensor",
-            "in family mamba2 one product makes what heads have for themselves and what all of "
-            "them share, and a norm is over all heads: tensor parallelism does not split it; write "
-            "1, or say a sharding");
   }
   if (study.parallel.sequence_parallel && family == Family::kClip) {
     fail_at(study, "parallel.sequence_parallel",

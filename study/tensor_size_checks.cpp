@@ -84,15 +84,11 @@ std::vector<TensorSize> largest_tensors(const Study& study) {
   }
   if (m.family == Family::kMamba2) {
     const Factor expand{"model.expand", m.expand}, states{"model.state_size", m.state_size};
-    const Factor width{"", m.expand * m.hidden}, twice{"", 2};
-    const Factor own_heads{"", width.size / std::max<std::int64_t>(1, m.head_dim) + 1};
-    const Factor tokens{"model.chunk_size", std::min(m.chunk_size, m.seq_len)};
-    const Factor chunks{"", m.seq_len / std::max<std::int64_t>(1, tokens.size) + 1};
+    const Factor twice{"", 2};
+    const Factor groups{"model.groups", m.groups};
     tensors.push_back({"the projection's weight", {twice, expand, hidden, hidden}});
     tensors.push_back({"what is projected", {batch, length, twice, expand, hidden}});
-    tensors.push_back({"the decay within chunks", {batch, own_heads, length, tokens}});
-    tensors.push_back({"the decay of chunks", {own_heads, chunks, chunks, batch}});
-    tensors.push_back({"the states of chunks", {batch, chunks, states, expand, hidden}});
+    tensors.push_back({"what reads the states", {batch, length, twice, groups, states}});
   }
   const Factor window{"model.window_size", m.window_size};
   if (m.family == Family::kSwin) {

@@ -164,6 +164,7 @@ struct ModelConfig {
   std::int64_t users = 0;
   std::int64_t items = 0;
   // Family mamba2.
+  std::int64_t groups = 0;      // of heads, each with states written and read alike
   std::int64_t state_size = 0;  // of each channel of a head
   std::int64_t conv_width = 0;  // tokens that the causal convolution sees, the current one included
   std::int64_t expand = 0;      // channels of all heads, times hidden

@@ -247,7 +247,7 @@ void describe_mamba2(const ModelConfig& c, nlohmann::json& json) {
                {"expand", c.expand},
                {"num_heads", c.expand * c.hidden / c.head_dim},
                {"head_dim", c.head_dim},
-               {"n_groups", 1},
+               {"n_groups", c.groups},
                {"state_size", c.state_size},
                {"conv_kernel", c.conv_width},
                {"chunk_size", c.chunk_size},

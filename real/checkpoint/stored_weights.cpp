@@ -16,11 +16,9 @@ struct NamedRows {
 /// The weights that `parameter` holds, one behind the other.
 std::vector<NamedRows> weights_of(const Parameter& parameter) {
   std::vector<NamedRows> weights;
+  if (!holds_weights(parameter)) return {{parameter.name, parameter.shape.front()}};
   for (const ParameterPart& part : parameter.parts) {
     weights.push_back({part_name(parameter.name, part.name), part.rows});
-  }
-  if (weights.empty()) {
-    weights.push_back({parameter.name, parameter.shape.front()});
   }
   return weights;
 }

@@ -215,11 +215,12 @@ class BucketReader {
     told_apart.dims.push_back(split_over(shard_axes(value.alias->in)));
     piece.owned =
         value.name.find('@') == std::string::npos && first_of_copies(told_apart, program_, at_);
+    const bool several = holds_weights(parameter);
+    if (!several) parts = {{"", whole[0], parts.front().deviation}};
     std::int64_t begin = 0;  // of the part
     for (const ParameterPart& part : parts) {
-      piece.weight =
-          parameter.parts.empty() ? parameter.name : part_name(parameter.name, part.name);
-      const std::int64_t real = parameter.parts.empty() ? parameter.shape[0] : part.rows;
+      piece.weight = several ? part_name(parameter.name, part.name) : parameter.name;
+      const std::int64_t real = several ? part.rows : parameter.shape[0];
       piece.shape = {real};
       if (parameter.shape.size() > 1) piece.shape.push_back(piece.global_columns);
       piece.deviation = part.deviation;

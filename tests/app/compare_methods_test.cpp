@@ -137,7 +137,7 @@ TEST_CASE("chunks of atp alone, and of a microbatch that they do not divide") {
 
 TEST_CASE("where no method can read the study, each says why") {
   const ScratchFolder folder;
-  // Mamba's heads are in one product, and chunks leave map out, which could split it.
+  // Mamba's heads are of one group, and chunks leave map out, which could split it.
   write_text(folder / "study.yaml",
              "model: {family: mamba2, layers: 2, hidden: 64, head_dim: 16, state_size: 16, "
              "chunk_size: 8, vocab: 64, seq_len: 32}\n" +
@@ -152,7 +152,8 @@ TEST_CASE("where no method can read the study, each says why") {
   const auto answer = nlohmann::json::parse(read_text(folder / "answer.json"));
   for (const auto& row : answer["methods"]) rows[row["method"]] = row["refused"];
   CHECK(rows.size() == 8);
-  CHECK_THAT(rows.at("megatron"), Catch::StartsWith("parallel.tensor: in family mamba2"));
+  CHECK_THAT(rows.at("megatron"),
+             Catch::StartsWith("parallel.tensor: 4 ranks do not divide groups 1"));
   CHECK_THAT(rows.at("smp"), Catch::StartsWith("parallel.tensor_method: method smp distributes "
                                                "modules of families"));
   CHECK_THAT(rows.at("3d"), Catch::StartsWith("parallel.tensor: method 3d is made for meshes of"));

@@ -168,7 +168,7 @@ TEST_CASE("every type's defaults can be built") {
   }
 }
 
-TEST_CASE("a Mamba-2 of one group of heads is read, of several refused") {
+TEST_CASE("a Mamba-2 is read, with as many groups of heads as it has") {
   const std::string one =
       R"({"model_type": "mamba2", "n_groups": 1, "hidden_size": 48, "num_heads": )";
   const ModelConfig config =
@@ -188,14 +188,14 @@ TEST_CASE("a Mamba-2 of one group of heads is read, of several refused") {
     }
     return std::string("none");
   };
-  CHECK(
-      error(R"({"model_type": "mamba2"})") ==
-      "c.json:1:1: n_groups: groups of heads with B and C of their own are not modelled; expected "
-      "1, missing, for which transformers takes 8");
-  CHECK(
-      error(R"({"model_type": "mamba2", "n_groups": 2})") ==
-      "c.json:1:26: n_groups: groups of heads with B and C of their own are not modelled; expected "
-      "1, got 2");
+  CHECK(config.groups == 1);
+  const auto groups = [](const char* text) {
+    return parse_hugging_face_config(text, "c.json").config.groups;
+  };
+  CHECK(groups(R"({"model_type": "mamba2"})") == 8);  // as transformers takes it
+  CHECK(groups(R"({"model_type": "mamba2", "n_groups": 2})") == 2);
+  CHECK(error(R"({"model_type": "mamba2", "n_groups": 3})") ==
+        "c.json:1:26: n_groups: 3 groups do not divide 128 heads; got 3");
   CHECK(error(one + "7, \"head_dim\": 12}") ==
         "c.json:1:60: num_heads: 7 heads of 12 are not expand x hidden_size, 96; got 7");
   CHECK(error(one + "8, \"head_dim\": 12, \"time_step_limit\": [0.001, Infinity]}") ==

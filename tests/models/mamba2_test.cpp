@@ -1,10 +1,7 @@
-// Mamba-2 holds the parameters of the published models, and does the products of the chunked scan.
+// Mamba-2 holds the parameters of the published models, and does the products of a scan by chunks.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
-#include <map>
 #include <string>
-#include <vector>
 
 #include "models/model.h"
 #include "models/presets.h"
@@ -14,12 +11,12 @@ namespace trainyard {
 
 namespace {
 
-/// One layer of 6 heads of 4 channels, each with a state of 5.
+/// One layer of 6 heads of 4 channels, each with a state of 5, in one group.
 ModelConfig small(std::int64_t seq_len, std::int64_t chunk_size) {
   ModelConfig config;
   config.family = Family::kMamba2;
   config.layers = 1, config.hidden = 12, config.head_dim = 4, config.vocab = 30;
-  config.state_size = 5, config.conv_width = 3, config.expand = 2;
+  config.groups = 1, config.state_size = 5, config.conv_width = 3, config.expand = 2;
   config.seq_len = seq_len, config.chunk_size = chunk_size;
   return config;
 }
@@ -53,37 +50,58 @@ TEST_CASE("the chunked scan takes the products that its sizes say") {
   CHECK(find_violation(graph) == "");
   const double projections = 12 * (12.0 * (2 * 24 + 2 * 5 + 6) + 24 * 12.0);
   const double convolution = 12 * 3.0 * (24 + 2 * 5);
-  const double within = 3 * 4 * 4 * (5 + 24.0);  // scores of all heads, context of each channel
-  const double between = 2 * (4 * 5 * 24.0) * 2 + 6 * 2 * 2 * (5 * 4.0);  // of two chunks of three
+  const double within = 3 * 4 * 4 * (5 + 24.0);   // scores of all heads, context of each channel
+  const double between = 2 * (4 * 5 * 24.0) * 2;  // of two chunks of three
   const double head = 12 * 12 * 30.0;
   CHECK(graph.model_flop_per_microbatch ==
         2 * 3 * (projections + convolution + within + between + head));
 }
 
-TEST_CASE("how many ops a layer of Mamba-2 has does not depend on tokens or chunks") {
+TEST_CASE("groups of heads have states written and read by themselves") {
+  // As above with 2 groups: B and C are 2 K wide each, their scores are taken for each group, and
+  // the norm is of 12 features a group, 2 numbers a token.
+  ModelConfig config = small(12, 4);
+  config.groups = 2;
+  const Graph graph = build_model(config, {.microbatch = 3});
+  CHECK(find_violation(graph) == "");
+  const double projections = 12 * (12.0 * (2 * 24 + 2 * 10 + 6) + 24 * 12.0);
+  const double convolution = 12 * 3.0 * (24 + 2 * 10);
+  const double within = 3 * 4 * 4 * (10 + 24.0), between = 2 * (4 * 5 * 24.0) * 2;
+  CHECK(graph.model_flop_per_microbatch ==
+        2 * 3 * (projections + convolution + within + between + 12 * 12 * 30.0));
+  const auto norm = std::find_if(graph.ops.begin(), graph.ops.end(), [](const Op& op) {
+    return op.kind == OpKind::kRmsNorm && op.attrs.groups == 2;
+  });
+  REQUIRE(norm != graph.ops.end());
+  CHECK(graph.tensors[norm->outputs[1]].shape == Shape{3, 12, 2});
+}
+
+TEST_CASE("a layer of Mamba-2 keeps what its scan reads, and no decays of pairs of tokens") {
+  // Its ops do not depend on the number of tokens or chunks: projections, views, gate, convolution,
+  // scan, norms and sums. The largest tensor is the logits, or what is projected: 48 + 10 + 6.
   const auto ops = [](std::int64_t seq_len, std::int64_t chunk_size) {
     return build_model(small(seq_len, chunk_size), {}).ops.size();
   };
   CHECK(ops(64, 2) == ops(8, 4));
-  CHECK(ops(4096, 16) == ops(8, 4));
-  CHECK(ops(8, 8) < ops(8, 4));     // one chunk has none before it
-  CHECK(ops(8, 256) == ops(8, 8));  // and is no longer than the sequence
-}
-
-TEST_CASE("constants of Mamba-2 are triangles") {
-  const Graph graph = build_model(small(12, 4), {});
-  CHECK(graph.constants.size() == 4);  // of 4 tokens of a chunk, and of 2 chunks before others
-  std::vector<double> behind(4), from(4);
-  graph.constants.at("behind.2")->fill(behind);
-  graph.constants.at("from.2")->fill(from);
-  CHECK(behind == std::vector<double>{0, 0, 1, 0});
-  CHECK(from == std::vector<double>{1, 0, 1, 1});
+  CHECK(ops(8, 8) == ops(8, 4));
+  const Graph graph = build_model(small(64, 64), {});
+  std::int64_t largest = 0;
+  for (const Tensor& tensor : graph.tensors) {
+    if (tensor.role == TensorRole::kActivation)
+      largest = std::max(largest, num_elements(tensor.shape));
+  }
+  CHECK(largest == 64 * (48 + 10 + 6));
+  CHECK(graph.constants.empty());
 }
 
 TEST_CASE("sizes that Mamba-2 cannot have are refused") {
   CHECK(problem_after([](ModelConfig&) {}) == "none");
   CHECK(problem_after([](ModelConfig& c) { c.head_dim = 5; }) ==
         "head_dim: heads of 5 channels do not fill expand x hidden, 24");
+  CHECK(problem_after([](ModelConfig& c) { c.groups = 4; }) ==
+        "groups: 4 groups do not divide 6 heads");
+  CHECK(problem_after([](ModelConfig& c) { c.groups = 0; }) ==
+        "groups: expected at least 1, got 0");
   CHECK(problem_after([](ModelConfig& c) { c.chunk_size = 5; }) ==
         "seq_len: 12 tokens are no chunks of 5; a multiple of chunk_size is, or fewer");
   CHECK(problem_after([](ModelConfig& c) { c.chunk_size = 100; }) == "none");

@@ -30,25 +30,28 @@ def rms_norm(x, weight, eps):
     return weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
 
 
-def mamba2_mixer(u, w, eps):
+def mamba2_mixer(u, w, eps, groups):
     (inner, heads), hidden = (w["out_proj.weight"].shape[1], len(w["A_log"])), u.shape[-1]
-    states = (len(w["in_proj.weight"]) - 2 * inner - heads) // 2
-    z, xbc, dt = linear(u, w["in_proj.weight"]).split([inner, inner + 2 * states, heads], -1)
+    read = (len(w["in_proj.weight"]) - 2 * inner - heads) // 2  # by all groups
+    z, xbc, dt = linear(u, w["in_proj.weight"]).split([inner, inner + 2 * read, heads], -1)
     taps = w["conv.weight"]  # [channels, 1, 1, width]
     padded = torch.nn.functional.pad(xbc.transpose(1, 2), (taps.shape[-1] - 1, 0))
     xbc = silu(conv1d(padded, taps[:, 0], w["conv.bias"], groups=len(taps)).transpose(1, 2))
-    x, b, c = xbc.split([inner, states, states], -1)
+    x, b, c = xbc.split([inner, read, read], -1)
+    b, c = (of.unflatten(-1, (groups, -1)).repeat_interleave(heads // groups, 2) for of in (b, c))
+    states = b.shape[-1]
     x = x.unflatten(-1, (heads, -1))  # [batch, tokens, heads, channels]
     dt = softplus(dt + w["dt_bias"])
     decay = torch.exp(-dt * w["A_log"].exp())
     state = x.new_zeros(x.shape[0], heads, x.shape[-1], states)
     ys = []
     for t in range(u.shape[1]):
-        new = (dt[:, t, :, None] * x[:, t])[..., None] * b[:, t, None, None]
+        new = (dt[:, t, :, None] * x[:, t])[..., None] * b[:, t, :, None]
         state = decay[:, t, :, None, None] * state + new
-        ys.append((state * c[:, t, None, None]).sum(-1) + w["D"][:, None] * x[:, t])
+        ys.append((state * c[:, t, :, None]).sum(-1) + w["D"][:, None] * x[:, t])
     y = torch.stack(ys, 1).flatten(-2)
-    y = rms_norm(y * silu(z), w["norm.weight"], eps)
+    y = (y * silu(z)).unflatten(-1, (groups, -1))  # each is normalised by itself
+    y = rms_norm(y, w["norm.weight"].view(groups, -1), eps).flatten(-2)
     assert w["out_proj.weight"].shape[0] == hidden
     return linear(y, w["out_proj.weight"])
 
@@ -62,7 +65,7 @@ def mamba2_loss(w, x, model):
     h = embedding(x["tokens"], table)
     for i in range(count(w, "layers.{}.norm.weight")):
         normed = rms_norm(h, w[f"layers.{i}.norm.weight"], eps)
-        h = h + mamba2_mixer(normed, under(w, f"layers.{i}.mixer"), eps)
+        h = h + mamba2_mixer(normed, under(w, f"layers.{i}.mixer"), eps, model["groups"])
     logits = linear(rms_norm(h, w["final_norm.weight"], eps), w.get("lm_head.weight", table))
     return cross_entropy(logits.flatten(0, 1), x["labels"].flatten())
 

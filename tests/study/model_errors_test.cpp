@@ -75,9 +75,11 @@ TEST_CASE("what a family of images does not split is refused") {
         "study.yaml:3:20: parallel.tensor: tensor parallelism splits no operator of family unet: "
         "all ranks would do the same; write 1, or say a sharding");
   CHECK(split("{family: mamba2, layers: 2, hidden: 64, vocab: 9, seq_len: 8}", "tensor: 2") ==
-        "study.yaml:3:20: parallel.tensor: in family mamba2 one product makes what heads have for "
-        "themselves and what all of them share, and a norm is over all heads: tensor parallelism "
-        "does not split it; write 1, or say a sharding");
+        "study.yaml:3:20: parallel.tensor: 2 ranks do not divide groups 1; 1 does");
+  CHECK(split("{family: mamba2, layers: 2, hidden: 64, head_dim: 16, groups: 4, vocab: 8, seq_len: "
+              "8}",
+              "tensor: 3") ==
+        "study.yaml:3:20: parallel.tensor: 3 ranks do not divide groups 4; 2 and 4 do");
   CHECK(split("{family: ncf, layers: 2, hidden: 8, users: 9, items: 9}", "tensor: 2") ==
         "study.yaml:3:20: parallel.tensor: tensor parallelism splits no operator of family ncf: "
         "all ranks would do the same; write 1, or say a sharding");
@@ -146,10 +148,9 @@ TEST_CASE("a model's numbers go together") {
         "study.yaml:3:55: model.users: the tower's table would have users(1000000) * 1048576 * "
         "hidden(1000) elements, more than 2^40");
   CHECK(with_model("{family: mamba2, layers: 2, hidden: 64, vocab: 9, seq_len: 1048576, "
-                   "chunk_size: 1}") ==
-        "study.yaml:2:11: training.microbatch: the decay of chunks would have 3 * 1048577 * "
-        "1048577 * "
-        "microbatch(1) elements, more than 2^40");
+                   "state_size: 1048576}") ==
+        "study.yaml:3:67: model.seq_len: what reads the states would have microbatch(1) * "
+        "seq_len(1048576) * 2 * groups(1) * state_size(1048576) elements, more than 2^40");
 }
 
 TEST_CASE("data are of a kind that the family is trained on") {

@@ -45,6 +45,26 @@ TEST_CASE("a state space model trains as one device does") {
       2);
 }
 
+TEST_CASE("groups of a state space model's heads are split over tensor-parallel ranks") {
+  // 8 heads of 4 channels in 4 groups: ranks have two groups each, or one.
+  const std::string study = study_of(
+      "{family: mamba2, layers: 2, hidden: 16, head_dim: 4, groups: 4, state_size: 3, chunk_size: "
+      "4, vocab: 40, seq_len: 12}",
+      8, 4);
+  const Sets two = {"cluster.ranks=2", "parallel.tensor=2"};
+  const Sets four = {"cluster.ranks=4", "parallel.tensor=4"};
+  const Sets in_sequence = {"parallel.sequence_parallel=true"};
+  check_all(study,
+            {two, four, joined(two, in_sequence), joined(four, in_sequence),
+             joined(two, {"recompute=full"}),
+             joined(two, {"cluster.ranks=4", "parallel.pipeline=2", "schedule=zb-h1"}),
+             joined(two, {"cluster.ranks=4", "parallel.data=2", "parallel.zero=1",
+                          "training.microbatch=2"}),
+             joined(two, {"cluster.ranks=4", "parallel.data=2", "parallel.zero=3",
+                          "training.microbatch=2"})},
+            2);
+}
+
 TEST_CASE("whatever heads of a state space model forget, its numbers stay finite") {
   // Weights 80 times as large as usual: dt A is from nearly 0 to 1e8 and more a token.
   const std::string study =

@@ -83,6 +83,7 @@ nlohmann::json plain_model(const std::map<std::string, std::vector<double>>& wei
   nlohmann::json out = {{"family", to_string(model.family)},
                         {"norm_eps", model.norm_eps},
                         {"heads", model.heads},
+                        {"groups", model.groups},
                         {"image_heads", model.image_heads},
                         {"contrast", model.contrast}};
   for (const HuggingFaceWeight& weight : names)

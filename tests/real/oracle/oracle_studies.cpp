@@ -121,6 +121,10 @@ const std::vector<OracleStudy>& oracle_studies() {
       plain(study("mamba2-untied",
                   "family: mamba2, layers: 2, hidden: 24, head_dim: 8, state_size: 6, expand: 3, "
                   "conv_width: 1, vocab: 70, seq_len: 16, tied_embeddings: false")),
+      // Two groups of heads, each with states and a norm of its own.
+      plain(study("mamba2-groups",
+                  "family: mamba2, layers: 2, hidden: 24, head_dim: 6, groups: 2, state_size: 5, "
+                  "chunk_size: 8, vocab: 70, seq_len: 16")),
       // Two groups of 2 samples in each microbatch.
       plain(study("clip",
                   "family: clip, layers: 2, hidden: 24, heads: 4, vocab: 40, seq_len: 6, "
