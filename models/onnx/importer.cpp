@@ -59,12 +59,13 @@ OnnxGraph OnnxImporter::run() {
   for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
     const OnnxNode& node = model_.nodes[i];
     now_ = i;
-    if (!needed_[i] || merged_[i] || is_unread(node)) continue;
+    if (!needed_[i] || merged_[i] || !is_taken(node) || is_unread(node)) continue;
     // What depends on a node that failed says nothing new.
     const auto unknown = [&](int id) {
       return id != kNoOnnxValue && value(id).kind == Value::Kind::kUnknown;
     };
-    if (std::any_of(node.inputs.begin(), node.inputs.end(), unknown)) continue;
+    const auto last = node.op == "If" ? node.inputs.begin() + 1 : node.inputs.end();
+    if (std::any_of(node.inputs.begin(), last, unknown)) continue;
     const auto note = [&](const std::string& problem) {
       if (mistakes.size() < kMostMistakes)
         mistakes.emplace_back(
@@ -321,7 +322,30 @@ void OnnxImporter::give_shape(const OnnxNode& node) {
   v.constant = done(std::move(out));
 }
 
+/// Whether it is of no branch, or of the one that a constant condition chooses.
+bool OnnxImporter::is_taken(const OnnxNode& node) {
+  if (node.condition == kNoOnnxValue) return true;
+  const auto condition = scalar(node.condition);
+  return condition && (*condition != 0) == node.holds;
+}
+
+void OnnxImporter::take_branch(const OnnxNode& node) {
+  const auto condition = scalar(node.inputs[0]);
+  if (!condition) throw FoldError("chooses a branch by data, which is not modelled");
+  const std::size_t first = *condition != 0 ? 1 : 1 + node.outputs.size();
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const int from = node.inputs[first + i];
+    if (node.outputs[i] == kNoOnnxValue) continue;
+    if (value(from).kind == Value::Kind::kTensor) {
+      value(from).finer == kNoIndex ? tensor(from) : finer_tensor(from);
+      made_by_[node.outputs[i]] = now_;
+    }
+    value(node.outputs[i]) = value(from);
+  }
+}
+
 void OnnxImporter::run_node(const OnnxNode& node) {
+  if (node.op == "If") return take_branch(node);
   if (node.op == "Shape" || node.op == "Size") return give_shape(node);
   if (try_fold(node) || follow_mask(node)) return;
   const auto handler = handlers().find(node.op);

@@ -161,6 +161,8 @@ class OnnxImporter {
   static const std::unordered_map<std::string_view, Handler>& handlers();
   static std::string reason_against(std::string_view op);
   void run_node(const OnnxNode& node);
+  bool is_taken(const OnnxNode& node);
+  void take_branch(const OnnxNode& node);
   bool is_unread(const OnnxNode& node);
   bool is_unread(int id) const;
   void give_shape(const OnnxNode& node);

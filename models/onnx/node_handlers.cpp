@@ -111,8 +111,7 @@ const std::unordered_map<std::string_view, OnnxImporter::Handler>& OnnxImporter:
 
 /// Said of a kind without a handler.
 std::string OnnxImporter::reason_against(std::string_view op) {
-  if (op == "If" || op == "Loop" || op == "Scan")
-    return "has a body of its own, which is not modelled";
+  if (op == "Loop" || op == "Scan") return "has a body of its own, which is not modelled";
   if (op.starts_with("Random") || op == "Bernoulli" || op == "Multinomial")
     return "draws random numbers, of which dropouts alone are modelled; make "
            "them an input";

@@ -74,6 +74,10 @@ struct OnnxNode {
   std::vector<int> inputs;  // numbers of OnnxModel::values; kNoOnnxValue: left out
   std::vector<int> outputs;
   std::vector<OnnxAttribute> attributes;
+  // A node of a branch of an If runs where this value is `holds`. The If itself stands behind both
+  // branches: its inputs are the condition and the results of the one and the other.
+  int condition = kNoOnnxValue;
+  bool holds = true;
 
   const OnnxAttribute* find(std::string_view attribute) const;
   double number(std::string_view attribute, double fallback) const;

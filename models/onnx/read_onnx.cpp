@@ -81,7 +81,8 @@ class Reader {
     if (graph.sparse_initializer_size() > 0)
       fail("has sparse initializers, which are not modelled");
     reserve(graph);
-    for (onnx::TensorProto& tensor : *graph.mutable_initializer()) add_initializer(tensor);
+    for (onnx::TensorProto& tensor : *graph.mutable_initializer())
+      add_initializer(tensor, tensor.name());
     for (const onnx::ValueInfoProto& input : graph.input()) add_input(input);
     for (const onnx::NodeProto& node : graph.node()) add_node(node);
     for (const onnx::ValueInfoProto& output : graph.output()) {
@@ -126,6 +127,7 @@ class Reader {
   int value_named(const std::string& name) {
     const auto [at, is_new] = values_.emplace(name, std::ssize(out_.values));
     if (is_new) {
+      if (branch_.condition != kNoOnnxValue) names_of_branch_.push_back(at->first);
       out_.values.push_back(name);
       known_.push_back(false);
     }
@@ -188,10 +190,11 @@ class Reader {
            ", which is no file beside the model");
   }
 
-  void add_initializer(onnx::TensorProto& proto) {
+  /// `name` lies in the protocol buffer, as the tensor itself need not.
+  void add_initializer(onnx::TensorProto& proto, const std::string& name) {
     const auto by = [] { return std::string("initializer"); };
-    out_.initialized.push_back(define(proto.name(), by));
-    out_.initializers.push_back(tensor_of(proto, proto.name()));
+    out_.initialized.push_back(define(name, by));
+    out_.initializers.push_back(tensor_of(proto, name));
   }
 
   void add_input(const onnx::ValueInfoProto& proto) {
@@ -237,13 +240,46 @@ class Reader {
       if (!known_[value]) fail(who() + ": nothing before it makes " + quoted(input));
       node.inputs.push_back(value);
     }
+    if (node.op == "If") add_branches(proto, node);
     for (const std::string& output : proto.output())
       node.outputs.push_back(output.empty() ? kNoOnnxValue : define(output, who));
     if (node.outputs.empty()) fail(who() + ": has no output");
     node.module = module_path(proto.name(), metadata(proto));
+    node.condition = branch_.condition;
+    node.holds = branch_.holds;
     for (const onnx::AttributeProto& attribute : proto.attribute())
       node.attributes.push_back(attribute_of(attribute, who));
     out_.nodes.push_back(std::move(node));
+  }
+
+  /// Nodes of both branches, and what they make as inputs of the If.
+  void add_branches(const onnx::NodeProto& proto, OnnxNode& node) {
+    const auto wrong = [&] { fail("node " + quoted(node.name) + " (If): has no two branches"); };
+    if (node.inputs.size() != 1 || node.inputs[0] == kNoOnnxValue) wrong();
+    for (const std::string_view name : {"then_branch", "else_branch"}) {
+      const auto& attributes = proto.attribute();
+      const auto at = std::find_if(attributes.begin(), attributes.end(),
+                                   [&](const auto& one) { return one.name() == name; });
+      if (at == attributes.end() || at->g().output_size() != proto.output_size()) wrong();
+      const Branch outer = branch_;
+      const std::size_t outer_names = names_of_branch_.size();
+      branch_ = {node.inputs[0], name == "then_branch"};
+      for (const onnx::TensorProto& tensor : at->g().initializer()) {
+        onnx::TensorProto copy = tensor;
+        add_initializer(copy, tensor.name());
+      }
+      for (const onnx::NodeProto& one : at->g().node()) add_node(one);
+      for (const onnx::ValueInfoProto& output : at->g().output()) {
+        const int value = value_named(output.name());
+        if (!known_[value]) wrong();
+        node.inputs.push_back(value);
+      }
+      branch_ = outer;
+      // The other branch may call its own as this one does.
+      for (std::size_t i = outer_names; i < names_of_branch_.size(); ++i)
+        values_.erase(names_of_branch_[i]);
+      names_of_branch_.resize(outer_names);
+    }
   }
 
   /// The exporter's "namespace" of a node; "": it says none.
@@ -287,8 +323,15 @@ class Reader {
     return out;
   }
 
+  struct Branch {
+    int condition = kNoOnnxValue;
+    bool holds = true;
+  };
+
   onnx::ModelProto& proto_;
   OnnxModel out_;
+  Branch branch_;                                  // whose nodes are read
+  std::vector<std::string_view> names_of_branch_;  // of values of that, and those around it
   std::pmr::monotonic_buffer_resource entries_;
   std::pmr::unordered_map<std::string_view, int> values_{&entries_};  // by name
   Numbered<bool> known_;                                              // [value]: something makes it

@@ -58,6 +58,53 @@ TEST_CASE("all nodes without an op are named at once") {
         "m.onnx: node 'e' (Det): no op of this version does that with data");
 }
 
+namespace {
+
+/// `y` of the node `op` on x, as a branch of the file's last node.
+void add_branch(OnnxFile& file, const std::string& name, const std::string& op,
+                const std::vector<std::string>& inputs) {
+  auto& graph = *file.proto().mutable_graph();
+  auto* attribute = graph.mutable_node(graph.node_size() - 1)->add_attribute();
+  attribute->set_name(name);
+  attribute->set_type(onnx::AttributeProto::GRAPH);
+  auto* body = attribute->mutable_g();
+  auto* node = body->add_node();
+  node->set_op_type(op);
+  node->set_name(op + " of " + name);
+  for (const std::string& input : inputs) node->add_input(input);
+  node->add_output("made");  // in both branches
+  body->add_output()->set_name("made");
+}
+
+/// x W where x has so many features, else what no op does; as a scripted model asks for a size.
+OnnxFile branching(std::int64_t features) {
+  OnnxFile file;
+  file.input("x", {"N", std::int64_t{4}}).weight("fc.weight", {4, 3}).integers("at", {features});
+  file.node("Shape", {"x"}, {"features"}).set("start", 1).set("end", 2);
+  file.node("Equal", {"features", "at"}, {"same"}).node("If", {"same"}, {"y"});
+  add_branch(file, "then_branch", "MatMul", {"x", "fc.weight"});
+  add_branch(file, "else_branch", "Det", {"x"});
+  return file.output("y");
+}
+
+}  // namespace
+
+TEST_CASE("of an If the branch is read that sizes choose") {
+  const Graph graph = graph_of(branching(4)).graph;
+  CHECK(kinds(graph) == std::vector<std::string>{"linear", "cross_entropy"});
+  CHECK(parameters(graph) == std::vector<std::string>{"fc.weight"});
+  CHECK(problems_of([&] { graph_of(branching(5)); }) ==
+        "m.onnx: node 'Det of else_branch' (Det): no op of this version does that with data");
+  OnnxFile by_data = branching(4);
+  by_data.input("same.0", {"N"}, onnx::TensorProto::BOOL);
+  by_data.proto().mutable_graph()->mutable_node(2)->set_input(0, "same.0");
+  CHECK(problems_of([&] { graph_of(by_data); }) ==
+        "m.onnx: node 'y' (If): chooses a branch by data, which is not modelled");
+  OnnxFile half = branching(4);
+  half.proto().mutable_graph()->mutable_node(2)->mutable_attribute()->RemoveLast();
+  CHECK(problems_of([&] { graph_of(half); }) == "m.onnx: node 'y' (If): has no two branches");
+}
+
 TEST_CASE("the batch is the microbatch, and other axes are the study's") {
   CHECK(problems_of([&] {
           graph_of(classifier({std::int64_t{8}, std::int64_t{4}}));
