@@ -9,11 +9,12 @@ namespace trainyard {
 
 namespace {
 
-/// Nodes that must not mix samples: which dim the batch is decides what they are.
+/// Nodes that must not mix samples, or repeat what is for all: which dim the batch is decides what
+/// they are.
 bool asks_for_batch(const OnnxNode& node) {
-  constexpr std::string_view kOps[] = {"ReduceMean",      "ReduceMax",  "ReduceMin",
-                                       "ReduceLogSumExp", "LogSoftmax", "TopK",
-                                       "ScatterND",       "GatherND",   "Pad"};
+  constexpr std::string_view kOps[] = {"ReduceMean", "ReduceMax", "ReduceMin", "ReduceLogSumExp",
+                                       "LogSoftmax", "TopK",      "ScatterND", "GatherND",
+                                       "Pad",        "Expand"};
   return std::find(std::begin(kOps), std::end(kOps), node.op) != std::end(kOps);
 }
 

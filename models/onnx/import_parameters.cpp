@@ -69,12 +69,14 @@ void OnnxImporter::note_use(const OnnxNode& node, std::size_t input, Use& use) {
   const std::string& op = node.op;
   const Dims& dims = value(node.inputs[input]).dims;
   const bool product = op == "MatMul" || op == "Gemm";
-  // Times what depends on no data it is a constant itself: the frequencies of rotary angles.
+  // Times what depends on no data alone it is a constant itself: the frequencies of rotary angles.
   const int other = product && node.inputs.size() > 1
                         ? node.inputs[1 - std::min<std::size_t>(input, 1)]
                         : kNoOnnxValue;
-  use.fixed |= other != kNoOnnxValue && input < 2 && !is_of_data(other) &&
-               value(other).kind != Value::Kind::kInitializer;
+  if (other != kNoOnnxValue && input < 2) {
+    use.with_data |= is_of_data(other);
+    use.with_constants |= !is_of_data(other) && value(other).kind != Value::Kind::kInitializer;
+  }
   const bool convolution = op == "Conv" || op == "ConvTranspose";
   const bool norm = op.ends_with("Normalization");
   const bool recurrent = op == "LSTM" || op == "GRU" || op == "RNN";
@@ -103,7 +105,8 @@ void OnnxImporter::note_use(const OnnxNode& node, std::size_t input, Use& use) {
 bool OnnxImporter::is_parameter(int index) const {
   const OnnxTensor& tensor = model_.initializers[index];
   const Use& use = uses_[index];
-  if (!is_floating(tensor.type) || use.fixed || tensor.num_elements() == 0) return false;
+  const bool fixed = use.fixed || (use.with_constants && !use.with_data);
+  if (!is_floating(tensor.type) || fixed || tensor.num_elements() == 0) return false;
   for (const std::string_view end : kBuffers) {
     if (tensor.name.ends_with(end)) return false;
   }

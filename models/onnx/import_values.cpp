@@ -86,16 +86,26 @@ TensorId OnnxImporter::tensor(int id) {
   return own_tensor(id);
 }
 
-TensorId OnnxImporter::ones_of_batch(std::size_t dims, DType type) {
+/// Which dim of a value is the batch, as far as is known: the first.
+std::size_t OnnxImporter::batch_axis(int id) const {
+  if (wider_ == nullptr || wider_->empty()) return 0;
+  const Dims &dims = values_[id].dims, &wider = (*wider_)[id];
+  if (wider.size() != dims.size()) return 0;
+  std::size_t axis = 0;
+  while (axis < dims.size() && wider[axis] == dims[axis]) ++axis;
+  return axis == dims.size() ? 0 : axis;
+}
+
+TensorId OnnxImporter::ones_of_batch(std::size_t dims, DType type, std::size_t axis) {
   if (ones_ == kNoIndex) ones_ = graph_.input("ones", {options_.microbatch, 1}, options_.compute);
   Shape shape(dims, 1);
-  shape[0] = options_.microbatch;
+  shape[axis] = options_.microbatch;
   const TensorId ones = graph_.view("ones", ones_, shape);
   return type == options_.compute ? ones : graph_.cast("ones", ones, type);
 }
 
 /// Times ones, of which the batch's are data, as all that has a row for every sample.
-TensorId OnnxImporter::repeated(TensorId x, const Dims& dims) {
+TensorId OnnxImporter::repeated(TensorId x, const Dims& dims, std::size_t batch_axis) {
   const Dims has = shape_dims(x);
   const std::size_t missing = dims.size() - has.size();
   OnnxConstant ones;
@@ -106,7 +116,7 @@ TensorId OnnxImporter::repeated(TensorId x, const Dims& dims) {
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const std::int64_t there = d < missing ? 1 : has[d - missing];
     if (there == dims[d]) continue;
-    if (d == 0 && dims[0] == options_.microbatch) {
+    if (d == batch_axis && dims[d] == options_.microbatch) {
       batch = true;
     } else {
       ones.dims[d] = dims[d];
@@ -117,7 +127,7 @@ TensorId OnnxImporter::repeated(TensorId x, const Dims& dims) {
     ones.numbers.assign(count_elements(ones.dims), 1);
     x = graph_.mul("repeated", x, constant_tensor(ones));
   }
-  if (batch) x = graph_.mul("repeated", x, ones_of_batch(dims.size(), type));
+  if (batch) x = graph_.mul("repeated", x, ones_of_batch(dims.size(), type, batch_axis));
   return x;
 }
 
@@ -126,10 +136,13 @@ TensorId OnnxImporter::full_tensor(int id) {
   const Dims& dims = dims_of(id);
   if (graph_.shape(x) == graph_shape(dims)) return x;
   const ConstantRef constant = constant_of(id);
-  const bool of_batch = !dims.empty() && dims[0] == options_.microbatch && dims[0] > 1;
+  const std::size_t axis = batch_axis(id);
+  const bool of_batch = !dims.empty() && dims[axis] == options_.microbatch && dims[axis] > 1;
   if (constant != nullptr && !of_batch) return constant_tensor(*constant);
   if (graph_.shape(x).size() < dims.size() || shape_dims(x) != dims) {
-    const TensorId all = repeated(x, dims);
+    TensorId all = repeated(x, dims, axis);
+    // Dims of one element in front of its own are none yet.
+    if (graph_.shape(all).size() < dims.size()) all = graph_.view(reader(), all, graph_shape(dims));
     if (constant == nullptr && value(id).kind == Value::Kind::kTensor)
       (is_masked(id) ? value(id).chosen : value(id).tensor) = all;
     return all;

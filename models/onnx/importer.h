@@ -67,9 +67,10 @@ class OnnxImporter {
     bool as_weight = false;  // a product, convolution, norm or table reads it
     bool as_is = false;      // not only as the right factor of a MatMul
     bool fixed = false;      // something reads it that no gradient flows to
-    bool scales = false;     // the scale of a norm
-    bool adds = false;       // a bias
-    bool looks_up = false;   // a table
+    bool with_constants = false, with_data = false;  // what products multiply it by
+    bool scales = false;                             // the scale of a norm
+    bool adds = false;                               // a bias
+    bool looks_up = false;                           // a table
     std::int64_t fan_in = 0;
     std::string_view module;  // of the first node that reads it
     bool several = false;     // modules read it
@@ -134,8 +135,9 @@ class OnnxImporter {
   TensorId finer_tensor(int id);  // in dims of which its own are products
   TensorId rows(int id);          // the same, but for the last dim
   void set_finer(const OnnxNode& node, TensorId finer, Dims dims);
-  TensorId repeated(TensorId x, const Dims& dims);
-  TensorId ones_of_batch(std::size_t dims, DType type);
+  std::size_t batch_axis(int id) const;
+  TensorId repeated(TensorId x, const Dims& dims, std::size_t batch_axis = 0);
+  TensorId ones_of_batch(std::size_t dims, DType type, std::size_t axis = 0);
   void hold(Value& v, DType type);  // elements of that type
   void set(const OnnxNode& node, TensorId tensor, Dims dims, std::size_t output = 0);
   void set(const OnnxNode& node, TensorId tensor) { set(node, tensor, shape_dims(tensor)); }

@@ -171,6 +171,49 @@ TEST_CASE("a recurrent node is a product of all inputs and one of each step's st
         "m.onnx: node 'all' (LSTM): has sequences of lengths of their own, which is not modelled");
 }
 
+TEST_CASE("a recurrence that an exporter wrote step by step begins with states for each sample") {
+  // As PyTorch's dynamo exporter writes an nn.RNN of 2 steps: states of 4 in [1, N, 4], the first
+  // of them an Expand to a shape that says the batch.
+  const auto rnn = [](bool learned) {
+    OnnxFile file(20);
+    file.input("x", {"N", std::int64_t{2}, std::int64_t{3}}).integers("one", {1});
+    file.integers("none", {0}).integers("two", {2}).integers("four", {4});
+    file.weight("val_0", {3, 4}).weight("val_1", {4, 4}).weight("b", {4}, {1, 2, 3, 4});
+    if (learned) file.weight("h", {1, 1, 4}, {1, 2, 3, 4});
+    if (!learned) file.weight("h", {1}, {0});
+    file.node("Shape", {"x"}, {"n"}).set("start", 0).set("end", 1);
+    file.node("Concat", {"one", "n", "four"}, {"to"}).set("axis", 0);
+    file.node("Expand", {"h", "to"}, {"state"});
+    file.node("Transpose", {"x"}, {"t"}).set("perm", Integers{1, 0, 2});
+    file.node("MatMul", {"t", "val_0"}, {"all"});
+    const std::string ends[] = {"none", "one", "two"};
+    std::string state = "state";
+    for (int step = 0; step < 2; ++step) {
+      const std::string at = std::to_string(step);
+      file.node("Slice", {"all", ends[step], ends[step + 1], "none"}, {"slice" + at});
+      file.node("Squeeze", {"slice" + at, "none"}, {"in" + at});
+      file.node("MatMul", {state, "val_1"}, {"product" + at});
+      file.node("Add", {"product" + at, "b"}, {"own" + at});
+      file.node("Add", {"own" + at, "in" + at}, {"sum" + at});
+      state = "tanh" + at;
+      file.node("Tanh", {"sum" + at}, {state});
+    }
+    return file.node("Squeeze", {state, "none"}, {"y"}).output("y");
+  };
+  for (const bool learned : {false, true}) {
+    CAPTURE(learned);
+    const Graph graph = graph_of(rnn(learned), 5).graph;
+    // All inputs' product, and those of states; that of zeros is as PyTorch computes it.
+    const Kinds made = kinds(graph);
+    CHECK(std::count(made.begin(), made.end(), "linear") == 3);
+    CHECK(count_parameters(graph).with_head == 3 * 4 + 4 * 4 + 4 + (learned ? 4 : 0));
+    for (const Tensor& tensor : graph.tensors) {
+      CAPTURE(tensor.name);
+      CHECK((!tensor.constant || std::count(tensor.shape.begin(), tensor.shape.end(), 5) == 0));
+    }
+  }
+}
+
 TEST_CASE("a norm without weights of its own is made of sums") {
   OnnxFile file;
   file.input("x", {"N", std::int64_t{4}}).node("ConstantOfShape", {"four"}, {"zeros"});
