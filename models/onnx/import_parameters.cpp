@@ -96,6 +96,10 @@ void OnnxImporter::note_use(const OnnxNode& node, std::size_t input, Use& use) {
   if (!turned) use.as_is = true;
   if (product && dims.size() == 2) use.fan_in = turned ? dims[0] : dims[1];
   if (op == "Transpose" && dims.size() == 2) use.fan_in = dims[1];
+  if (recurrent && input > 0 && input < 4) {
+    const Dims of_states = has_input(node, 2) ? value(node.inputs[2]).dims : Dims();
+    if (of_states.size() == 3) use.state = of_states[2];
+  }
   if (convolution && dims.size() > 1) {
     use.fan_in = 1;
     for (std::size_t d = 1; d < dims.size(); ++d) use.fan_in *= dims[d];
@@ -179,6 +183,7 @@ TensorId OnnxImporter::parameter(int index, bool transposed) {
   ParameterForm form = use.fan_in > 0 ? uniform_by_fan_in(use.fan_in) : ParameterForm();
   if (use.scales) form.init = Init::kOnes;
   if (use.adds && !use.scales) form.init = Init::kZeros;
+  if (use.state > 0) form = uniform_by_fan_in(use.state);  // biases of recurrent modules, too
   const bool decay = shape.size() > 1 && !use.scales && !use.adds;
   std::string name = parameter_name(index);
   const TensorId id = graph_.parameter(name, shape, SplitHint::kNone, decay, 0, form);

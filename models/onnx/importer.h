@@ -72,6 +72,7 @@ class OnnxImporter {
     bool adds = false;                               // a bias
     bool looks_up = false;                           // a table
     std::int64_t fan_in = 0;
+    std::int64_t state = 0;   // of a recurrent node: its width
     std::string_view module;  // of the first node that reads it
     bool several = false;     // modules read it
     std::optional<bool> merged;

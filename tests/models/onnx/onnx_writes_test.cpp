@@ -2,6 +2,7 @@
 // tests/real/exec/onnx_models_test.cpp holds such models to PyTorch.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <span>
 #include <string>
 #include <vector>
@@ -211,6 +212,22 @@ TEST_CASE("a recurrence that an exporter wrote step by step begins with states f
       CAPTURE(tensor.name);
       CHECK((!tensor.constant || std::count(tensor.shape.begin(), tensor.shape.end(), 5) == 0));
     }
+  }
+}
+
+TEST_CASE("weights and biases of recurrent nodes start uniformly within 1 / sqrt(width)") {
+  // As nn.GRU's reset_parameters has it; the deviation of a uniform number within b is b / sqrt(3).
+  OnnxFile file;
+  file.input("x", {"N", std::int64_t{2}, std::int64_t{3}}).weight("w", {1, 48, 3});
+  file.weight("r", {1, 48, 16}).weight("b", {1, 96}).node("Transpose", {"x"}, {"t"});
+  file.set("perm", Integers{1, 0, 2}).node("GRU", {"t", "w", "r", "b"}, {"all", "y"});
+  file.set("hidden_size", 16).set("linear_before_reset", 1).output("y");
+  const Graph graph = graph_of_means(file);
+  REQUIRE(graph.parameters.size() == 3);
+  for (const Parameter& parameter : graph.parameters) {
+    CAPTURE(parameter.name);
+    CHECK(parameter.init == Init::kUniform);
+    CHECK(parameter.deviation == Approx(0.25 / std::sqrt(3.0)));
   }
 }
 
