@@ -1,4 +1,4 @@
-"""Small models of torchvision and transformers for onnx_sweep.py: name -> (model, inputs, axes, loss).
+"""Small models of torchvision, transformers and torch itself for onnx_sweep.py: name -> (model, inputs, axes, loss).
 
 Inputs are formulas, as in tests/oracle/export_onnx.py; dropout is 0, sizes are small enough for a CPU.
 """
@@ -36,6 +36,42 @@ def ids(shape, modulus, a=7, b=3):
 
 def picture(size=64, channels=3):
     return {"images": real((BATCH, channels, size, size))}
+
+
+class Recurrent(nn.Module):
+    """The mean of all states, in two layers."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.states, self.head = kind(6, 12, 2, batch_first=True), nn.Linear(12, 10)
+
+    def forward(self, steps):
+        return self.head(self.states(steps)[0].mean(1))
+
+
+@torch.jit.script
+def bent_where_six(x):
+    if x.shape[1] == 6:
+        x = torch.tanh(x)
+    else:
+        x = torch.linalg.det(x).unsqueeze(1)
+    return x
+
+
+class Scripted(nn.Module):
+    """With an If, as TorchScript exports it."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(6, 10)
+
+    def forward(self, steps):
+        return self.head(bent_where_six(steps.mean(1)))
+
+
+def torch_models():
+    return {"rnn": lambda: Recurrent(nn.RNN), "gru": lambda: Recurrent(nn.GRU), "lstm": lambda: Recurrent(nn.LSTM),
+            "scripted": Scripted}
 
 
 def torchvision_models():
@@ -171,6 +207,8 @@ def build(name):
     if name.removeprefix("torchvision/") in images and name.startswith("torchvision/"):
         make, size = images[name.removeprefix("torchvision/")]
         return make().train(), picture(size), {"images": {0: "batch"}}
+    if name.startswith("torch/"):
+        return torch_models()[name.removeprefix("torch/")]().train(), {"steps": real((BATCH, 7, 6))}, {"steps": {0: "batch"}}
     kind, make, mask, settings = transformers_models()[name.removeprefix("transformers/")]
     if kind == "text":
         inputs = {"input_ids": ids((BATCH, SEQ), VOCAB - 2) + 2}  # 0 and 1 pad
@@ -189,4 +227,5 @@ def build(name):
 
 
 def names():
-    return ["torchvision/" + n for n in torchvision_models()] + ["transformers/" + n for n in transformers_models()]
+    return (["torchvision/" + n for n in torchvision_models()] + ["transformers/" + n for n in transformers_models()] +
+            ["torch/" + n for n in torch_models()])
