@@ -56,7 +56,8 @@ TEST_CASE("groups of a state space model's heads are split over tensor-parallel 
   const Sets in_sequence = {"parallel.sequence_parallel=true"};
   check_all(study,
             {two, four, joined(two, in_sequence), joined(four, in_sequence),
-             joined(two, {"recompute=full"}),
+             joined(two, {"recompute=full"}), joined(two, {"parallel.tensor_overlap=block"}),
+             joined(four, {"parallel.tensor_method=map"}),
              joined(two, {"cluster.ranks=4", "parallel.pipeline=2", "schedule=zb-h1"}),
              joined(two, {"cluster.ranks=4", "parallel.data=2", "parallel.zero=1",
                           "training.microbatch=2"}),
