@@ -57,6 +57,7 @@ class ResolvedText {
 
 /// `cluster:`, with its links.
 void write_cluster(ResolvedText& out, const Study& study);
+void write_data(ResolvedText& out, const DataConfig& data, const DocumentConfig& documents);
 /// The keys that the stage has a use for.
 void write_zero(ResolvedText& out, const ZeroConfig& zero);
 
