@@ -46,4 +46,10 @@ inline std::vector<std::string> kinds(const Graph& graph) {
   return out;
 }
 
+inline std::vector<std::string> parameters(const Graph& graph) {
+  std::vector<std::string> out;
+  for (const Parameter& parameter : graph.parameters) out.push_back(parameter.name);
+  return out;
+}
+
 }  // namespace trainyard
