@@ -65,6 +65,7 @@ void check_tensor(const Study& study) {
             "between blocks of family swin lie images, of which windows are cut, no sequences; "
             "write false");
   }
+  if (!has_family(method, family)) return;  // which check_tensor_method() says
   std::int64_t common = 0;
   for (const auto& [key, number] : divided_by_tensor(study)) common = std::gcd(common, number);
   for (const auto& [key, number] : divided_by_tensor(study)) {

@@ -23,11 +23,9 @@ void refuse(const Study& study, bool wrong, const std::string& key, const std::s
 
 void check_families(const Study& study, const TensorMethod& method) {
   const Family family = study.model.family;
-  const auto& families = method.families;
-  if (families.empty() || std::find(families.begin(), families.end(), family) != families.end())
-    return;
+  if (has_family(method, family)) return;
   std::vector<std::string> names;
-  for (const Family one : families) names.emplace_back(to_string(one));
+  for (const Family one : method.families) names.emplace_back(to_string(one));
   const std::string does(method.does);
   fail_at(study, "parallel.tensor_method",
           "method " + std::string(method.name) + " " + does + " families " + join_words(names) +
@@ -86,6 +84,11 @@ void fail_with(const Study& study, const MethodProblem& problem) {
 }
 
 }  // namespace
+
+bool has_family(const TensorMethod& method, Family family) {
+  const auto& families = method.families;
+  return families.empty() || std::find(families.begin(), families.end(), family) != families.end();
+}
 
 void check_tensor_method(Study& study) {
   const TensorMethod& method = tensor_method(study.parallel.tensor_method);
