@@ -106,12 +106,14 @@ void cross_entropy(KernelCall& call) {  // reads logits, labels [, max, sums]
 void cross_entropy_dx(KernelCall& call) {  // reads labels, log-probabilities
   const at::Tensor& log_probabilities = call.read(1);
   const double scale = call.state->loss_scale / call.loss_divisor;
-  at::Tensor dx = call.out(0);
-  const at::ScalarType wide = dx.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  if (contiguous_on_gpu({log_probabilities, dx}) && log_probabilities.scalar_type() == wide) {
-    return cross_entropy_dx_on_cuda(log_probabilities, call.read(0).contiguous(),
-                                    call.read_places[1].start[log_probabilities.dim() - 1], scale,
-                                    dx);
+  if (log_probabilities.is_cuda()) {
+    at::Tensor dx = call.out(0);
+    const at::ScalarType wide = dx.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    if (contiguous_on_gpu({log_probabilities, dx}) && log_probabilities.scalar_type() == wide) {
+      return cross_entropy_dx_on_cuda(log_probabilities, call.read(0).contiguous(),
+                                      call.read_places[1].start[log_probabilities.dim() - 1], scale,
+                                      dx);
+    }
   }
   const at::Tensor flat = rows_of(log_probabilities);
   const LocalLabels labels = local_labels(call.read(0), log_probabilities, call.read_places[1]);
@@ -121,7 +123,7 @@ void cross_entropy_dx(KernelCall& call) {  // reads labels, log-probabilities
   const at::Tensor predicted =
       (call.read(0).reshape({-1}) >= 0).to(grad.scalar_type()).mul_(scale).unsqueeze(1);
   grad.mul_(predicted);
-  dx.copy_(grad.view(dx.sizes()));
+  call.set(0, grad.to(call.write_types[0]).view(log_probabilities.sizes()));
 }
 
 }  // namespace trainyard
