@@ -9,7 +9,7 @@ namespace {
 constexpr int kRowThreads = 512;
 constexpr int kWarp = 32;
 
-/// Of some columns: the largest, and the sum of exp(x - largest).
+/// The largest of some columns, and the sum of exp(x - largest).
 template <typename Sum>
 struct Partial {
   Sum largest, sum;

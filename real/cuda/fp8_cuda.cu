@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kWarp = 32;
 
-/// Of numbers that are not negative their bits are in the same order, and NaN's are above all.
+/// Bits of numbers that are not negative are in the numbers' order, and NaN's above all.
 __device__ int larger_of_warp(int bits) {
   for (int step = kWarp / 2; step > 0; step /= 2) {
     const int other = __shfl_xor_sync(~0U, bits, step);

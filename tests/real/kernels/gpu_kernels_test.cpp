@@ -105,7 +105,7 @@ TEST_CASE("kernels of a GPU give what those of a CPU give", "[.gpu]") {
       const at::Tensor on_cpu =
           run(trial, OpPart::kForward, reads, trial.result, at::kCPU, at::kDouble);
       REQUIRE(largest_distance(run(trial, OpPart::kForward, reads, trial.result, at::kCUDA, type),
-                             on_cpu) < bound);
+                               on_cpu) < bound);
       const bool is_loss = trial.kind == OpKind::kCrossEntropy;
       const at::Tensor dy = numbers(trial.result).to(type).to(at::kDouble);
       std::vector<at::Tensor> back{dy};
@@ -113,8 +113,8 @@ TEST_CASE("kernels of a GPU give what those of a CPU give", "[.gpu]") {
       if (is_loss) back = {reads[1], on_cpu};
       const std::vector<std::int64_t> extents = reads[0].sizes().vec();
       REQUIRE(largest_distance(run(trial, trial.backward, back, extents, at::kCUDA, type),
-                             run(trial, trial.backward, back, extents, at::kCPU, at::kDouble)) <
-            bound);
+                               run(trial, trial.backward, back, extents, at::kCPU, at::kDouble)) <
+              bound);
     }
   }
 }
