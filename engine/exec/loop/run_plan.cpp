@@ -1,6 +1,7 @@
 #include "engine/exec/loop/run_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -24,12 +25,27 @@ Indexed<FoldClassId, bool> recorded(const Folds& folds, const RunOptions& option
   return out;
 }
 
-/// Lanes of a rank whose collectives may be in bodies: a group that nobody else gets in the way of.
+/// Channels that join ranks with unlike lists, whose bodies need not begin and end alike.
+void refuse_unlike(const Folds& folds, Indexed<ChannelId, bool>& refused) {
+  constexpr auto kNone = std::numeric_limits<std::size_t>::max();
+  Indexed<ChannelId, std::size_t> list_of(folds.channels.size(), kNone);
+  for (const FoldClass& one : folds.classes) {
+    for (const ChannelId channel : one.channel) {
+      if (channel == kNoIndex) continue;
+      if (list_of[channel] == kNone) list_of[channel] = one.list;
+      if (list_of[channel] != one.list) refused[channel] = true;
+    }
+  }
+}
+
+/// Lanes of a rank whose collectives may be in bodies: a group that nobody else gets in the way of,
+/// of ranks that do the same.
 Indexed<FoldClassId, LaneSet> reusable_lanes(const RunPlan& plan, bool reuse) {
   Indexed<FoldClassId, LaneSet> out(plan.folds.classes.size());
   if (!reuse || plan.slowdown.any()) return out;
   Indexed<ChannelId, bool> refused = plan.contends;
   refused.resize(plan.folds.channels.size(), false);
+  refuse_unlike(plan.folds, refused);
   for (const FoldClassId r : out.keys()) {
     const auto& channels = plan.folds.classes[r].channel;
     for (const LaneId l : channels.keys()) {

@@ -198,6 +198,17 @@ TEST_CASE("timing runs of kernels and bodies at once gives what timing each op g
   }
 }
 
+TEST_CASE("ranks with unlike lists are timed op by op where they meet") {
+  // Scales of FP8 are agreed on by replicas of two and of three ranks, whose microbatches of 8 and
+  // of 7 sequences are cut into other pieces: stretches of one list end elsewhere in another.
+  check_op_by_op(compile_text(
+      "model: {family: gpt, layers: 4, hidden: 256, heads: 4, vocab: 1000, seq_len: 128}\n"
+      "cluster: {preset: dgx-h100, nodes: 1}\n"
+      "training: {global_batch: 15, microbatch: [8, 7], precision: fp8}\n"
+      "partition: {cuts: [2], replicas: [2, 3]}\n"
+      "schedule: zb-h1\nrecompute: {method: full, ends: true}\n"));
+}
+
 TEST_CASE("bodies wait for collectives before them, where halves or pairs take turns") {
   // Large enough that devices, not hosts, set the pace; a kernel of one half may then be ready
   // before the collective of the other, which its body begins with, and waits for an earlier one.
