@@ -104,6 +104,12 @@ void OnnxImporter::recurrent(const OnnxNode& node) {
     if (lengths != static_cast<double>(steps))
       throw FoldError("has sequences of lengths of their own, which is not modelled");
   }
+  for (std::size_t weights = 1; weights <= 3; ++weights) {
+    if (has_input(node, weights) && constant_of(node.inputs[weights]) != nullptr)
+      throw FoldError(
+          "has weights that the file holds as constants, which are not trained; export the module "
+          "traced, whose weights are parameters");
+  }
   const std::int64_t gates = gates_of(op);
   if (of_w[1] != gates * width || of_r[1] != gates * width || of_w[2] != of_x[2])
     throw FoldError("has operands that do not fit");
