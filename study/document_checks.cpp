@@ -55,12 +55,20 @@ void open_documents(Study& study) {
             "expected an id of the vocabulary, 0 to " + std::to_string(study.model.vocab - 1) +
                 ", got " + std::to_string(documents.end));
   }
+  std::int64_t largest = 0;
   try {
+    TokenFile file = TokenFile::open(data.path, data.format);
+    largest = file.largest_token();
     documents.source = std::make_shared<FileDocuments>(
-        TokenFile::open(data.path, data.format), EpochOrder{data.shuffle, study.training.seed},
-        study.model.seq_len, documents.end);
+        std::move(file), EpochOrder{data.shuffle, study.training.seed}, study.model.seq_len,
+        documents.end);
   } catch (const ConfigError& error) {
     fail_at(study, "data.path", error.what());
+  }
+  if (documents.end > largest) {
+    fail_at(study, key + ".end",
+            "tokens of this file are at most " + std::to_string(largest) + ", and none is " +
+                std::to_string(documents.end));
   }
 }
 

@@ -81,6 +81,10 @@ TokenFile TokenFile::open(const std::string& path, std::string_view format) {
   return {std::move(file), type};
 }
 
+std::int64_t TokenFile::largest_token() const {
+  return num_tokens_ > num_stored_ ? kEndOfDocument : largest_of(type_);
+}
+
 std::int64_t TokenFile::document_begin(std::int64_t document) const {
   if (index_) return megatron_document_begin(index_->bytes(), read_index_, document);
   check(document >= 0 && document <= num_documents_, "a document of the file");

@@ -26,6 +26,8 @@ class TokenFile {
   std::int64_t num_tokens() const { return num_tokens_; }
   std::int64_t num_documents() const { return num_documents_; }  // 0: the format does not say
 
+  std::int64_t largest_token() const;  // that the format can say
+
   /// The token with which document `document` of [0, num_documents()] begins; the last one is the
   /// end of the file.
   std::int64_t document_begin(std::int64_t document) const;

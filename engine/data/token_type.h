@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 namespace trainyard {
 
@@ -19,6 +20,20 @@ constexpr std::int64_t size_of(TokenType type) {
     case TokenType::kUint32:
     case TokenType::kInt32: return 4;
     case TokenType::kInt64: return 8;
+  }
+  return 0;
+}
+
+/// The largest number that fits.
+constexpr std::int64_t largest_of(TokenType type) {
+  switch (type) {
+    case TokenType::kUint8: return std::numeric_limits<std::uint8_t>::max();
+    case TokenType::kInt8: return std::numeric_limits<std::int8_t>::max();
+    case TokenType::kUint16: return std::numeric_limits<std::uint16_t>::max();
+    case TokenType::kInt16: return std::numeric_limits<std::int16_t>::max();
+    case TokenType::kUint32: return std::numeric_limits<std::uint32_t>::max();
+    case TokenType::kInt32: return std::numeric_limits<std::int32_t>::max();
+    case TokenType::kInt64: return std::numeric_limits<std::int64_t>::max();
   }
   return 0;
 }
