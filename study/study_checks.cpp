@@ -203,7 +203,7 @@ void check_fp8(Study& study, const HardwareProfile& hardware) {
             "fp8 goes with the recipes tensorwise and delayed: scales of rows and blocks are not "
             "gathered in this version; write bf16");
   if (is_said(study, "training.precision.gather") && fp8.gathers &&
-      !study.parallel.sequence_parallel)
+      !study.parallel.sequence_parallel && study.parallel.tensor_method != "map")
     study.warnings.emplace_back(
         "training.precision.gather is not used: without parallel.sequence_parallel nothing is "
         "gathered in front of FP8 products");
