@@ -236,7 +236,8 @@ class ShapePlanner {
     throw plan_error(
         study(),
         {"no pipeline that was tried fits: of the one that needs least a rank takes " +
-             bytes_text(steps_.least()) + ", and a device has " + bytes_text(steps_.limit()),
+             bytes_text(steps_.least()) + ", and a device has " + bytes_text(steps_.limit()) +
+             " without partition.margin; a larger partition.budget tries more",
          "partition"});
   }
 
