@@ -1,5 +1,6 @@
 #include "real/command/run_answer.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -81,7 +82,9 @@ double tokens_per_step(const Study& study) {
 void write_answer(const TrainingPlan& plan, bool as_json, const RankTrainer& trainer,
                   const RunTotals& totals) {
   const nlohmann::ordered_json json = answer_json(plan, trainer, totals);
-  write_file(plan.out + "/summary.json", json.dump(2) + "\n");
+  // A run that had no step left keeps what its steps came to.
+  const std::string file = plan.out + "/summary.json";
+  if (totals.steps > 0 || !std::filesystem::exists(file)) write_file(file, json.dump(2) + "\n");
   if (as_json)
     print_answer(json.dump(2) + "\n");
   else

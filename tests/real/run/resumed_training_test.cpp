@@ -194,7 +194,9 @@ TEST_CASE("a run that has no step left to do keeps what it has") {
     CHECK(fs::exists(checkpoints + "step-00000006/index.json"));
   }
   // A command that is given again finds its run done.
+  const std::string summary = read_text(folder.path("run") + "/summary.json");
   CHECK(folder.train("--steps 6 --resume " + out).exit == 0);
+  CHECK(read_text(folder.path("run") + "/summary.json") == summary);
   CHECK(read_text(folder.path("run") + "/losses.csv") == losses);
 }
 
