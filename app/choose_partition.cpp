@@ -8,10 +8,10 @@
 #include <variant>
 #include <vector>
 
+#include "app/one_stage_training.h"
 #include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
 #include "engine/partition/stage_partition.h"
-#include "engine/passes/one_stage_graph.h"
 #include "engine/planner/autopipe_cuts.h"
 #include "engine/planner/choose_cuts.h"
 #include "study/cut_keys.h"
@@ -25,13 +25,6 @@ namespace {
 TransferRate rate_between_stages(const Study& study) {
   const bool one_node = study.parallel.num_ranks() <= study.cluster.devices_per_node;
   return transfer_rate(study.cluster, one_node ? Distance::kSameNode : Distance::kSameLeaf);
-}
-
-TrainingGraph graph_of(const Prepared& prepared) {
-  auto made = one_stage_graph(prepared.model, prepared.study, prepared.software);
-  if (const auto* reason = std::get_if<Infeasible>(&made))
-    fail_at(prepared.study, reason->key.empty() ? "partition" : reason->key, reason->reason);
-  return std::get<TrainingGraph>(std::move(made));
 }
 
 /// Names at the depth of `name`: what was meant is not a module around it.
@@ -57,7 +50,7 @@ bool is_by_name(const StageCut& cut) { return !cut.at.empty(); }
 void check_named_cuts(const Prepared& prepared) {
   const std::vector<StageCut>& cuts = prepared.study.partition.cuts;
   if (std::none_of(cuts.begin(), cuts.end(), is_by_name)) return;
-  const TrainingGraph training = graph_of(prepared);
+  const TrainingGraph training = one_stage_training(prepared);
   // Loads of data are no ops of the model.
   const auto& ops = training.graph.ops;
   const OpId first = *std::find_if(ops.keys().begin(), ops.keys().end(),
@@ -151,7 +144,7 @@ void choose_partition(Prepared& prepared, const EvaluateCuts& evaluate) {
   Study& study = prepared.study;
   PartitionConfig& partition = study.partition;
   if (!partition.chooses_cuts()) return check_named_cuts(prepared);
-  const TrainingGraph training = graph_of(prepared);
+  const TrainingGraph training = one_stage_training(prepared);
   const auto profile = profile_ops(training, prepared.hardware, prepared.software);
   CutChoice choice;
   const auto stages = static_cast<int>(study.num_stages());
@@ -182,7 +175,7 @@ void choose_partition(Prepared& prepared, const EvaluateCuts& evaluate) {
 
 std::variant<SearchedCuts, Infeasible> search_partition(const Prepared& prepared,
                                                         const EvaluateCuts& evaluate) {
-  const TrainingGraph training = graph_of(prepared);
+  const TrainingGraph training = one_stage_training(prepared);
   const auto profile = profile_ops(training, prepared.hardware, prepared.software);
   return search_cuts(training.graph, profile, search_for(prepared.study, training, profile),
                      evaluate);

@@ -13,10 +13,6 @@
 
 namespace trainyard {
 
-/// The training graph of the model with one stage. Throws ConfigError, at the key, where that has
-/// no plan.
-TrainingGraph one_stage_training(const Prepared& prepared);
-
 class ModelProfiles {
  public:
   /// Both outlive it. Throws ConfigError where the model has no plan with one stage.

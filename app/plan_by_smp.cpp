@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "app/module_lines.h"
+#include "app/one_stage_training.h"
 #include "app/op_timer.h"
 #include "app/prepare.h"
 #include "engine/base/format.h"
 #include "engine/partition/module_walk.h"
 #include "engine/partition/tree_partition.h"
-#include "engine/passes/one_stage_graph.h"
 #include "engine/planner/op_profile.h"
 #include "study/study_origin.h"
 
@@ -27,7 +27,7 @@ class ModulePlanner {
   ModulePlanner(const ModulesRequest& request, const StudyResolvers& resolvers)
       : request_(request),
         prepared_(prepare_study(request.one_stage, resolvers)),
-        training_(graph_of(prepared_)),
+        training_(one_stage_training(prepared_)),
         modules_(model_modules(training_.graph)),
         timer_(resolvers),
         traced_(trace_modules(modules_, training_, prepared_.hardware, prepared_.software,
@@ -61,13 +61,6 @@ class ModulePlanner {
   }
 
  private:
-  static TrainingGraph graph_of(const Prepared& prepared) {
-    auto made = one_stage_graph(prepared.model, prepared.study, prepared.software);
-    if (const auto* reason = std::get_if<Infeasible>(&made))
-      fail_at(prepared.study, reason->key.empty() ? "partition" : reason->key, reason->reason);
-    return std::get<TrainingGraph>(std::move(made));
-  }
-
   double weight() const { return request_.partition.memory_weight; }
   bool timed() const { return request_.partition.times == PartitionConfig::Times::kModel; }
 
