@@ -49,9 +49,10 @@ ShapeSteps::ShapeSteps(const PipelineRequest& request, const StudyResolvers& res
       resolvers_(resolvers),
       profiles_(request, resolvers),
       plain_(without_recompute(request)),
-      plain_profiles_(plain_, resolvers),
       limit_(static_cast<Bytes>((1 - request.partition.margin) *
-                                static_cast<double>(capacity_of(profiles_.one())))) {}
+                                static_cast<double>(capacity_of(profiles_.one())))) {
+  if (request.recompute) plain_profiles_.emplace(plain_, resolvers);
+}
 
 std::optional<std::vector<std::int64_t>> ShapeSteps::begins_of(
     const std::vector<StageCut>& cuts) const {
@@ -150,7 +151,8 @@ std::optional<SearchedCuts> ShapeSteps::searched(const PipelineShape& shape) {
 const std::vector<Seconds>& ShapeSteps::before_of(std::int64_t samples, bool recompute) {
   std::vector<Seconds>& out = before_[{samples, recompute}];
   if (!out.empty()) return out;
-  const PieceProfile& profile = plain_profiles_.of(samples, recompute);
+  const PieceProfile& profile =
+      (plain_profiles_ ? *plain_profiles_ : profiles_).of(samples, recompute);
   out = {0};
   for (std::size_t p = 0; p < profile.forward.size(); ++p)
     out.push_back(out.back() + profile.forward[p] + profile.backward[p]);

@@ -57,8 +57,8 @@ class ShapeSteps {
   const PipelineRequest& request_;
   const StudyResolvers& resolvers_;
   ModelProfiles profiles_;
-  PipelineRequest plain_;         // without what the study says of recomputation
-  ModelProfiles plain_profiles_;  // by which bounds are
+  PipelineRequest plain_;  // without what the study says of recomputation, by which bounds are
+  std::optional<ModelProfiles> plain_profiles_;  // where the study says something
   Bytes limit_;
   std::list<std::pair<PipelineShape, std::optional<Prepared>>> prepared_;  // the last few degrees
   std::map<std::pair<std::int64_t, bool>, std::vector<Seconds>> before_;
