@@ -23,7 +23,8 @@ class JointBodies {
         known_(plan.folds.channels.size()) {}
 
   /// Main streams of all `members` of `channel`, ranks ascending, are at the body that is number
-  /// `number` of the list of one of them, `body`: takes them past it.
+  /// `number` of the first one's list, `body`: takes them past it. What they are to do is one list
+  /// of the Program (make_lists()), at whatever speed.
   void pass(ChannelId channel, const std::vector<Cursor>& members, std::int32_t number,
             const TimedBody& body);
 

@@ -189,11 +189,15 @@ class StepLoop {
       return;
     std::sort(place.arrived.begin(), place.arrived.end(),
               [](Cursor a, Cursor b) { return a.rank < b.rank; });
-    const StreamList& list = *progress_.rank(cursor.rank).list;
-    for (const auto& [message, times] : list.bodies.messages[item.body]) {
+    // Bodies have numbers of their own in the lists of ranks with other lanes: the first rank's,
+    // whoever came last.
+    const Cursor first = place.arrived.front();
+    const ListBodies& bodies = progress_.rank(first.rank).list->bodies;
+    const std::int32_t number = progress_.item_at(first).body;
+    for (const auto& [message, times] : bodies.messages[number]) {
       count(channel, message, stream.step, times);
     }
-    bodies_.pass(channel, place.arrived, item.body, list.bodies.all[item.body]);
+    bodies_.pass(channel, place.arrived, number, bodies.all[number]);
     for (const Cursor member : place.arrived) progress_.runnable().push_back(member);
     place.arrived.clear();
   }
