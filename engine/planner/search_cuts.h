@@ -61,9 +61,8 @@ Seconds stages_bound(const std::vector<Seconds>& stages, double num_microbatches
 /// The cuts of the shortest step that fits its memory; where none fits, those that miss by least.
 /// Cuts whose own stages_bound() is no better than the best step so far are not evaluated where
 /// pipelines fill stage by stage. All ways to cut between ops where the budget has room for them;
-/// else the best of the starts,
-/// from which single cuts, and all cuts from one on, are moved in turn by ever smaller steps as
-/// long as that helps. Deterministic. Infeasible: no start has a Program.
+/// else the best of the starts, from which single cuts, and all cuts from one on, are moved in turn
+/// by ever smaller steps as long as that helps. Deterministic. Infeasible: no start has a Program.
 std::variant<SearchedCuts, Infeasible> search_cuts(const Graph& graph,
                                                    const Indexed<OpId, OpProfile>& profile,
                                                    const CutSearch& search,
