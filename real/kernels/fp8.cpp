@@ -179,7 +179,9 @@ at::Tensor cast_whole(const at::Tensor& x, const at::Tensor& multiplier, at::Sca
 void give_copies(KernelCall& call, const at::Tensor& copy, const at::Tensor& multiplier) {
   for (std::size_t i = 0; i < call.writes.size(); ++i) {
     // Which lie in another layout on a GPU lie here as others.
-    if (is_8_bit(call.write_types[i])) {
+    if (i == 0) {
+      call.set(i, copy);
+    } else if (is_8_bit(call.write_types[i])) {
       call.out(i).copy_(copy.view(call.out(i).sizes()));
     } else {
       call.set(i, multiplier.reciprocal().to(call.write_types[i]));
