@@ -1,6 +1,7 @@
 """How long a call takes on a GPU, and tables of such times. What measure_gpu.py measures with."""
 
 import csv
+import subprocess
 import time
 
 import torch
@@ -82,3 +83,9 @@ class Table:
 
 def normal(*shape, dtype=torch.bfloat16):
     return torch.randn(*shape, device="cuda", dtype=torch.float32).to(dtype)
+
+
+def smi(query):
+    """What nvidia-smi answers, without units."""
+    out = subprocess.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"], capture_output=True, text=True)
+    return out.stdout.strip()

@@ -10,7 +10,6 @@ operands that take turns so that they come from memory and not from the cache, o
 import argparse
 import itertools
 import json
-import subprocess
 import time
 import traceback
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from gpu_timing import Table, eager_time, graph_time, normal, out_of_time, turns
+from gpu_timing import Table, eager_time, graph_time, normal, out_of_time, smi, turns
 
 
 def products(folder, limit):
@@ -262,11 +261,6 @@ def convolutions(folder, limit):
         norm.add("bf16", layout, "add", n, c, size, size, eager_time(lambda: x + g, 3))
         if size > 7:
             norm.add("bf16", layout, "max_pool", n, c, size, size, eager_time(lambda: F.max_pool2d(x, 3, 2, 1), 3))
-
-
-def smi(query):
-    out = subprocess.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"], capture_output=True, text=True)
-    return out.stdout.strip()
 
 
 def sustained(folder, limit):

@@ -9,7 +9,6 @@ step_kernels.csv (by op and shape; `alone_us` is the same product in a short bur
 """
 
 import argparse
-import subprocess
 import threading
 import time
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
-from gpu_timing import Table, graph_time, normal, out_of_time, turns
+from gpu_timing import Table, graph_time, normal, out_of_time, smi, turns
 
 
 @dataclass(frozen=True)
@@ -122,10 +121,8 @@ class Clocks:
         return self
 
     def watch(self):
-        query = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits"]
         while not self.over.wait(0.2):
-            out = subprocess.run(query, capture_output=True, text=True).stdout
-            self.states.append([float(x) for x in out.split(",")])
+            self.states.append([float(x) for x in smi("clocks.sm,power.draw").split(",")])
 
     def __exit__(self, *_):
         self.over.set()
