@@ -12,6 +12,21 @@
 
 namespace trainyard {
 
+namespace {
+
+/// Images of two by two and texts of `seq_len` tokens, in groups of `contrast`, which are a step.
+Study study_of_pairs(const std::string& path, int seq_len, int contrast) {
+  Study study = study_of(Family::kClip, path, 9, seq_len);
+  ModelConfig& model = study.model;
+  model.layers = 1, model.hidden = 4, model.heads = 1;
+  model.image_layers = 1, model.image_hidden = 4, model.image_heads = 1, model.projection_dim = 2;
+  model.channels = 1, model.image_size = 2, model.patch_size = 2, model.contrast = contrast;
+  study.training.microbatch = study.training.global_batch = contrast;
+  return study;
+}
+
+}  // namespace
+
 TEST_CASE("families of images read files of them") {
   const ScratchFolder folder;
   const std::string path = folder / "a.safetensors";
@@ -50,12 +65,7 @@ TEST_CASE("families of images read files of them") {
 TEST_CASE("pairs of images and texts are read by name, and told apart within their group") {
   const ScratchFolder folder;
   const std::string path = folder / "a.safetensors";
-  Study study = study_of(Family::kClip, path, 9, 3);
-  ModelConfig& model = study.model;
-  model.layers = 1, model.hidden = 4, model.heads = 1;
-  model.image_layers = 1, model.image_hidden = 4, model.image_heads = 1, model.projection_dim = 2;
-  model.channels = 1, model.image_size = 2, model.patch_size = 2, model.contrast = 2;
-  study.training.microbatch = study.training.global_batch = 2;
+  Study study = study_of_pairs(path, 3, 2);
   study.data.shuffle = false;
   std::vector<std::uint8_t> pixels(12);
   pixels[4] = 255;  // the first of sample 1
@@ -81,12 +91,7 @@ TEST_CASE("pairs of images and texts are read by name, and told apart within the
 TEST_CASE("no pair of images and texts is twice in a group") {
   const ScratchFolder folder;
   const std::string path = folder / "a.safetensors";
-  Study study = study_of(Family::kClip, path, 9, 1);
-  ModelConfig& model = study.model;
-  model.layers = 1, model.hidden = 4, model.heads = 1;
-  model.image_layers = 1, model.image_hidden = 4, model.image_heads = 1, model.projection_dim = 2;
-  model.channels = 1, model.image_size = 2, model.patch_size = 2, model.contrast = 4;
-  study.training.microbatch = study.training.global_batch = 4;
+  Study study = study_of_pairs(path, 1, 4);
   const auto samples_of = [&](std::int64_t pairs) {
     std::vector<std::int64_t> tokens;
     for (std::int64_t i = 0; i < pairs; ++i) tokens.push_back(i);
