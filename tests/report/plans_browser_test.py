@@ -198,18 +198,12 @@ def test_pairs(browser, out):
 
 
 def test(chromium, trainyard, folder, keep):
-    by_host = simulate(trainyard, folder, "by_host.yaml", BY_HOST)
-    with Browser(chromium, 1280, 900) as browser:
-        browser.open(os.path.join(by_host, "report.html"))
-        test_idle_by_host(browser)
-    late_norm = simulate(trainyard, folder, "late_norm.yaml", LATE_NORM)
-    with Browser(chromium, 1280, 900) as browser:
-        browser.open(os.path.join(late_norm, "report.html"))
-        test_late_norm(browser)
-    unlike = simulate(trainyard, folder, "unlike.yaml", UNLIKE)
-    with Browser(chromium, 1280, 900) as browser:
-        browser.open(os.path.join(unlike, "report.html"))
-        test_unlike(browser)
+    for name, study, look in (("by_host", BY_HOST, test_idle_by_host), ("late_norm", LATE_NORM, test_late_norm),
+                              ("unlike", UNLIKE, test_unlike)):
+        out = simulate(trainyard, folder, f"{name}.yaml", study)
+        with Browser(chromium, 1280, 900) as browser:
+            browser.open(os.path.join(out, "report.html"))
+            look(browser)
     gathered = simulate(trainyard, folder, "gathered.yaml", GATHERED)
     with Browser(chromium, 390, 844) as browser:
         browser.open(os.path.join(gathered, "report.html"))
