@@ -6,9 +6,9 @@ namespace trainyard {
 
 namespace {
 
-/// Looks of 10 to 50 ns: less than 0.1 ms, and more than lies between two parallel regions of most
+/// Looks of 10 to 50 ns: at most 0.5 ms, and more than lies between two parallel regions of most
 /// steps (bench/busy_machine.py).
-constexpr const char* kSpins = "2000";
+constexpr const char* kSpins = "10000";
 
 }  // namespace
 
