@@ -141,6 +141,7 @@ SoftwareProfile software_of(const Study& study, const StudyResolvers& resolvers)
     // A collective goes in as many pieces as there are ranks, and each but one is beside the
     // product of another piece (torch.distributed._symmetric_memory).
     software->tensor_exposed = 1.0 / tensor;
+    software->sums_pieces = true;
     software->provenance.insert_or_assign(
         "tensor_exposed",
         Provenance{"derived",

@@ -88,6 +88,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("autocast_kernels", profile.autocast_kernels);
   flag("image_copies", profile.image_copies);
   flag("flash_attention", profile.flash_attention);
+  flag("merges_blocks", profile.merges_blocks);
   flag("selective_by_op", profile.selective_by_op);
   flag("recompute_runs_all_ops", profile.recompute_runs_all_ops);
   flag("fused_gradient_accumulation", profile.fused_gradient_accumulation);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/cost/ring_merges.h"
 
 namespace trainyard {
 
@@ -170,6 +171,17 @@ Seconds image_copy_time(const KernelWork& work, const HardwareProfile& hardware,
   return memory_time(2 * static_cast<double>(work.images), curve, hardware);
 }
 
+/// What a framework's own kernels take to merge the blocks of a ring.
+Seconds merge_time(const KernelWork& work, const HardwareProfile& hardware,
+                   const SoftwareProfile& software, SourceLog& log) {
+  if (!software.merges_blocks || work.blocks == 0) return 0;
+  use_number("merges_blocks", "attention round a ring", software, log);
+  std::string_view entry;
+  const MemoryCurve& curve = memory_curve(hardware, OpKind::kAdd, entry);
+  log.use(curve.provenance, hardware.name, entry, "memory-bound kernels");
+  return memory_time(merged_bytes(work), curve, hardware);
+}
+
 /// Bytes of the framework's kernels around an update of weights.
 double update_traffic(const KernelWork& work, const SoftwareProfile& software, SourceLog& log) {
   const auto end = work.form.types.begin() + static_cast<std::ptrdiff_t>(work.form.num_operands());
@@ -220,7 +232,8 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
       const bool best = &curve == &hardware.flash_attention;
       log.use(curve.provenance, device, best ? "flash_attention" : software.flash_kernel,
               "flash attention");
-      return attention_time(work, curve, hardware, of_curve * hardware.sustained.attention);
+      return attention_time(work, curve, hardware, of_curve * hardware.sustained.attention) +
+             merge_time(work, hardware, software, log);
     }
     case KernelClass::kMemoryBound: {
       std::string_view entry;
@@ -351,6 +364,16 @@ Seconds host_update_time(std::int64_t parameters, std::int64_t ranks, const Clus
 double tensor_exposed(const SoftwareProfile& software, SourceLog& log) {
   use_number("tensor_exposed", "tensor-parallel collectives", software, log);
   return software.tensor_exposed;
+}
+
+double piece_sum_rate(const HardwareProfile& hardware, const SoftwareProfile& software,
+                      SourceLog& log) {
+  if (!software.sums_pieces) return 0;
+  use_number("async_tensor", "sums of the pieces of a reduce-scatter", software, log);
+  std::string_view entry;
+  const MemoryCurve& curve = memory_curve(hardware, OpKind::kAdd, entry);
+  log.use(curve.provenance, hardware.name, entry, "memory-bound kernels");
+  return 1 / (curve.efficiency * hardware.memory_bandwidth);
 }
 
 Seconds launch_time(const HardwareProfile& hardware, const SoftwareProfile& software,

@@ -82,9 +82,15 @@ Seconds host_update_time(std::int64_t parameters, std::int64_t ranks, const Clus
 /// beside the GEMM before or behind it: SoftwareProfile::tensor_exposed.
 double tensor_exposed(const SoftwareProfile& software, SourceLog& log);
 
+/// Seconds per byte of the kernel that adds up the pieces of a reduce-scatter that came from all
+/// ranks one by one, beside the products that made them: SoftwareProfile::sums_pieces;
+/// else 0 (torch/distributed/_symmetric_memory, _fused_matmul_reduce_scatter).
+double piece_sum_rate(const HardwareProfile& hardware, const SoftwareProfile& software,
+                      SourceLog& log);
+
 /// Seconds in which the host issues one op, on a rank of `tensor` tensor-parallel ones:
 ///
-///   launch x launch_factor x (1 + launch_growth x min(tensor, 8)^2)
+///   launch x launch_factor x (1 + launch_growth x min(tensor, 8)^3)
 Seconds launch_time(const HardwareProfile& hardware, const SoftwareProfile& software,
                     std::int64_t tensor, SourceLog& log);
 

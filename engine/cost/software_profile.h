@@ -42,7 +42,9 @@ struct SoftwareProfile {
   bool image_copies = false;    // tensor cores' convolutions copy images to channels last
                                 // and back; false: images are so already
   bool flash_attention = true;  // false: the framework has none
-  std::string flash_kernel;     // "flash-attention-2"; empty or unknown: the device's best
+  // Blocks of attention round a ring are merged by kernels of their own, in fp32.
+  bool merges_blocks = false;
+  std::string flash_kernel;  // "flash-attention-2"; empty or unknown: the device's best
 
   bool selective_by_op = false;  // recompute: selective is by op, not of the attention core
   // FP8, where the study does not say it.
@@ -67,6 +69,7 @@ struct SoftwareProfile {
   bool overlap_data_parallel = true;        // buckets are reduced during the backward
   bool overlap_tensor_gradient = true;      // input-gradient all-reduce behind the weight gradient
   bool async_tensor = false;                // has asynchronous tensor parallelism
+  bool sums_pieces = false;                 // runs it: a kernel adds up what ranks sent one by one
   // Collectives know a tensor's first dim alone: one along another is of a copy, in pieces.
   bool copies_moved_dims = false;
   // q, k and v, gate and up are products apart: the gradients of what they read are added up, and

@@ -123,6 +123,7 @@ const Costs& CostCache::make(const Program& program, const SharedSegments& share
     log.use(sources_);
   } else {
     costs_.tensor_exposed = tensor_exposed(software, log);
+    costs_.piece_sum = piece_sum_rate(hardware, software, log);
     costs_.slowdown = hardware.slowdown;
     costs_.host_computes = hardware.host_computes;
     costs_.host_link = hardware.host_link;

@@ -33,6 +33,7 @@ struct Costs {
   Cluster cluster;
   double tensor_exposed =
       1;  // share of a tensor-parallel collective's time that is left (SoftwareProfile)
+  double piece_sum = 0;  // seconds per byte: piece_sum_rate()
   /// [Lanes::messages], or empty: measured, in place of the closed forms, on all channels. Such a
   /// message shares no link: what others cost it is in its time.
   Indexed<MessageId, std::optional<Seconds>> messages;

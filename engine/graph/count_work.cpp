@@ -57,6 +57,7 @@ void set_attention(KernelWork& work, OpKind kind, OpPart part, const OpAttrs& at
     work.dtype = reads[0].dtype;
     work.batch = q[0] * attrs.heads;
     work.m = q[1], work.n = kv[1], work.k = attrs.head_dim;
+    if (kind == OpKind::kBlockAttention) work.blocks = attrs.ring, work.block = attrs.by;
     const double square = static_cast<double>(q[0]) * heads * static_cast<double>(q[1]) *
                           static_cast<double>(kv[1]) * head_dim;
     work.flop = (forward ? 4.0 : 10.0) * square * attended_share(attrs, kv[1]);

@@ -38,6 +38,8 @@ struct KernelWork {
       false;  // memory-bound, whatever the framework's kernels: of what is sent, of an own shard
   Bytes images = 0;       // convolutions: of the images read and written, without the weight
   bool winograd = false;  // convolutions: windows of 3 x 3, one apart
+  // Attention to blocks of keys round a ring: how many there are, and which this is; 0: no ring.
+  std::int32_t blocks = 0, block = 0;
   KernelForm form;
 };
 

@@ -129,6 +129,11 @@ TEST_CASE("of t pieces of a collective one is beside no product under async_tp")
                      "training.async_tp=" + std::string(async ? "true" : "false")})
         .software.tensor_exposed;
   };
+  CHECK_FALSE(
+      prepared("torchtitan", {"parallel.tensor=8", "training.compiled=true"}).software.sums_pieces);
+  CHECK(prepared("torchtitan",
+                 {"parallel.tensor=8", "training.compiled=true", "training.async_tp=true"})
+            .software.sums_pieces);
   CHECK(exposed(8, false) == 1);
   CHECK(exposed(8, true) == 1.0 / 8);
   CHECK(exposed(2, true) == 1.0 / 2);

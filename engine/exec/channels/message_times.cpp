@@ -35,6 +35,12 @@ MessageTime time_of(const Message& message, const Lane& lane, const Channel& cha
     phase.latency *= exposed;
     phase.transfer *= exposed;
   }
+  if (costs.piece_sum > 0 && message.beside_product && message.kind == OpKind::kReduceScatter &&
+      !out.phases.empty()) {
+    const double pieces = static_cast<double>(message.bytes);  // read; one of them is written
+    out.phases.back().latency +=
+        costs.piece_sum * (pieces + pieces / static_cast<double>(channel.layout.ranks));
+  }
   for (const CollectivePhase& phase : out.phases) out.total += phase.latency + phase.transfer;
   return out;
 }

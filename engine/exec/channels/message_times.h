@@ -1,6 +1,6 @@
 // How long each message takes on each class of channels when nothing else is on its way: the closed
 // forms of the cost model, looked up once; of tensor-parallel ones the part that the framework does
-// not hide.
+// not hide, and the sum of what comes in pieces.
 #pragma once
 
 #include <cstdint>

@@ -228,6 +228,46 @@ TEST_CASE("copies of gradients stream at the rate of casts; a framework may hide
   CHECK(tensor_exposed(software, log) == 0.5);
 }
 
+TEST_CASE("a sum of pieces streams at an addition's rate where a framework has one") {
+  const HardwareProfile device = round_device();
+  SoftwareProfile software;
+  software.async_tensor = true;
+  SourceLog log;
+  CHECK(piece_sum_rate(device, software, log) == 0);
+  software.sums_pieces = true;
+  CHECK(close(piece_sum_rate(device, software, log), 1e-12));
+}
+
+TEST_CASE("blocks of a ring are merged in fp32 where a framework has kernels of its own for it") {
+  HardwareProfile device = round_device();
+  device.flash_attention.forward_efficiency = device.flash_attention.backward_efficiency = 0.5;
+  SoftwareProfile software;
+  const auto added = [&](OpPart part, std::int32_t block, std::int32_t blocks) {
+    KernelWork work = work_of(KernelClass::kFlashAttention, OpKind::kBlockAttention, 1e9, kMB);
+    work.part = part;
+    work.batch = 10, work.m = 1000, work.k = 100;  // 10^6 elements, which take 1 us a byte
+    work.blocks = blocks, work.block = block;
+    software.merges_blocks = false;
+    const Seconds plain = kernel(work, device, 1, software);
+    software.merges_blocks = true;
+    return kernel(work, device, 1, software) - plain;
+  };
+  const auto us = [](double value) { return value * 1e-6; };
+  // Forward, in fp16. First: cast 2 + 4, joined keys and values 2 x (2 + 2). Then three kernels of
+  // two operands and a result in fp32, 36, too; the last joins nothing and casts back, 4 + 2.
+  CHECK(close(added(OpPart::kForward, 0, 4), us(14)));
+  CHECK(close(added(OpPart::kForward, 1, 4), us(50)));
+  CHECK(close(added(OpPart::kForward, 3, 4), us(48)));
+  // Backward. First: zeros and sums of queries', keys' and values' gradients, 3 x (4 + 10); what is
+  // sent on, 2 x 8, and joined keys and values, 8. Then sums of all queries, 10, of half the keys,
+  // 2 x 5, joined to the other half, 2 x 8. The last casts the three to fp16, 3 x 6.
+  CHECK(close(added(OpPart::kInputGrad, 0, 4), us(66)));
+  CHECK(close(added(OpPart::kInputGrad, 2, 4), us(60)));
+  CHECK(close(added(OpPart::kInputGrad, 3, 4), us(70)));
+  // No ring, no merges.
+  CHECK(added(OpPart::kForward, 0, 0) == 0);
+}
+
 TEST_CASE("a type without a rate is said to be unsupported, with those that are") {
   const HardwareProfile device = round_device();
   CHECK(unsupported(device, DType::kFp16) == std::nullopt);
