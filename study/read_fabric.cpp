@@ -280,18 +280,36 @@ void check_fabric(const Section& cluster_section, const Cluster& cluster) {
   }
 }
 
+namespace {
+
+/// Hosts that a job of `needed` has in each domain of `whole`. Of several domains it takes equally
+/// many of each, as schedulers with segments do, where that leaves less than half a domain empty:
+/// a group of ranks then has as many networks in one as in the next.
+std::int64_t hosts_per_domain(std::int64_t needed, std::int64_t whole) {
+  if (needed <= whole) return whole;
+  for (std::int64_t hosts = whole; 2 * hosts >= whole; --hosts) {
+    if (needed % hosts == 0) return hosts;
+  }
+  return whole;
+}
+
+}  // namespace
+
 void widen_to_nvlink_domain(const YamlNode& domain, Cluster& cluster) {
   const std::int64_t per_host = cluster.devices_per_node;
-  const std::int64_t size = domain.as_integer(per_host, kMaxRanks);
-  if (size % per_host != 0) {
+  const std::int64_t whole = domain.as_integer(per_host, kMaxRanks);
+  if (whole % per_host != 0) {
     domain.fail("expected a multiple of the " + std::to_string(per_host) +
-                " devices of a node, got " + std::to_string(size));
+                " devices of a node, got " + std::to_string(whole));
   }
   if (!cluster.intra.kind.starts_with("nv") && cluster.intra.kind != "none") {
     domain.fail("devices joined by " + cluster.intra.kind +
                 " are no NVLink domain; say intra: nvlink or nvswitch");
   }
-  const std::int64_t hosts = size / per_host;
+  std::int64_t hosts = whole / per_host;
+  if (cluster.num_devices % per_host == 0)
+    hosts = hosts_per_domain(cluster.num_devices / per_host, hosts);
+  const std::int64_t size = hosts * per_host;
   cluster.nics = cluster.num_nics() * hosts;
   cluster.devices_per_node = size;
   cluster.inter.bandwidth *= static_cast<double>(hosts);

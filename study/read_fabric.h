@@ -26,6 +26,8 @@ void check_fabric(const Section& cluster_section, const Cluster& cluster);
 
 /// Devices on one NVLink network that is larger than a host are a node of the Cluster: what leaves
 /// it is the hosts' NICs together. num_nodes and num_devices count hosts before and domains after.
+/// A job that needs several domains has equally many hosts in each, the most that divide its hosts,
+/// where these fill at least half a domain (NeMo's scripts/performance/executors.py: `segment`).
 void widen_to_nvlink_domain(const YamlNode& domain, Cluster& cluster);
 
 }  // namespace trainyard

@@ -86,6 +86,24 @@ TEST_CASE("an NVLink domain of several hosts is one node with their networks tog
   CHECK(study.cluster.inter.bandwidth == 8 * 200e9);
 }
 
+TEST_CASE("a job of several NVLink domains has as many hosts in each") {
+  const auto domain = [](int gpus) {
+    return with_cluster(
+               "{gpu: h100, gpus: " + std::to_string(gpus) +
+               ", gpus_per_node: 4, intra: nvswitch, intra_gb_per_s: 900, inter: infiniband, "
+               "inter_gbit_per_s_per_node: 1600, nvlink_domain: 72}")
+        .cluster.devices_per_node;
+  };
+  // The most hosts that divide the job's, of 18: 128 = 8 x 16, 40 = 4 x 10, 36 = 2 x 18.
+  CHECK(domain(512) == 16 * 4);
+  CHECK(domain(160) == 10 * 4);
+  CHECK(domain(144) == 72);
+  // 37 is prime, and 38 = 19 x 2 would leave most of a domain empty: whole ones, as far as they go.
+  CHECK(domain(148) == 72);
+  CHECK(domain(152) == 72);
+  CHECK(domain(64) == 72);
+}
+
 TEST_CASE("links are named by their kind, in numbers, or a preset's by another kind") {
   // The fixture's roce has 25 GB/s.
   const Study named = read(kSmallStudy, {"cluster.inter=roce"});
