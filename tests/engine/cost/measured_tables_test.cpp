@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/cost/collective_time.h"
+#include "engine/cost/ring_merges.h"
 #include "engine/cost/transfer_time.h"
 #include "study/cluster_preset.h"
 #include "study/profile_reader.h"
@@ -209,6 +210,45 @@ TEST_CASE("convolutions of a ResNet-50 are within a quarter of their curve on an
           if (row.at("dtype") != "bf16" || work.flop < 2e9) return kSkip;
           return kernel_time(work, hardware, {}, 1, log);
         }) < 25);
+}
+
+TEST_CASE("a rank's blocks of ring attention, and what merges them, are near their curves") {
+  const HardwareProfile hardware = *find_hardware_profile(source_root(), "h100-sxm-80g");
+  SoftwareProfile software;
+  software.flash_kernel = "flash-attention-2";
+  SourceLog log;
+  int blocks = 0;
+  for (const Row& row : table("h100-2026-11/ring.csv")) {
+    CAPTURE(row.at("what"), row.at("part"));
+    KernelWork work;
+    work.dtype = DType::kBf16;
+    work.head_dim = work.k = integer(row, "head_dim");
+    work.batch = integer(row, "heads");
+    work.m = integer(row, "queries"), work.n = integer(row, "keys");
+    if (!row.at("part").empty()) {
+      const bool forward = row.at("part") == "fwd", own = row.at("what") == "own";
+      work.cls = KernelClass::kFlashAttention;
+      work.part = forward ? OpPart::kForward : OpPart::kInputGrad;
+      const auto square = static_cast<double>(work.batch * work.m * work.n * work.k);
+      work.flop = (forward ? 4 : 10) * square / (own ? 2 : 1);  // own keys lie under a causal mask
+      const std::int64_t queries = work.batch * work.m * work.k,
+                         keys = work.batch * work.n * work.k;
+      work.bytes = 2 * (forward ? 2 * queries + 2 * keys : 4 * queries + 4 * keys);
+      const Seconds predicted = kernel_time(work, hardware, software, 1, log);
+      CHECK(predicted == Approx(std::stod(row.at("us")) * 1e-6).epsilon(0.08));
+      ++blocks;
+    } else if (row.at("what") == "merge") {
+      // 36 bytes per element, of the 50 that a forward's merge, cast and joined keys take (as in
+      // ring_merges.cpp).
+      work.blocks = 4, work.block = 1;
+      const double bytes = merged_bytes(work) * 36 / 50;
+      const MemoryCurve& curve = hardware.memory_bound.at("add");
+      CHECK(bytes / (curve.efficiency * hardware.memory_bandwidth) ==
+            Approx(std::stod(row.at("us")) * 1e-6).epsilon(0.05));
+      ++blocks;
+    }
+  }
+  CHECK(blocks == 7);
 }
 
 }  // namespace trainyard
