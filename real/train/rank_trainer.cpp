@@ -43,6 +43,25 @@ RankTrainer::RankTrainer(const Program& program, const Graph& model, const Study
   executor_.initialise(study);
 }
 
+template <typename Narrow, typename Number, typename Fill>
+void RankTrainer::load_narrow(at::Tensor& out, const Fill& fill) {
+  const std::int64_t samples = out.size(0);
+  const std::int64_t each = out.numel() / samples;
+  const at::Tensor values =
+      at::empty(out.sizes(), at::TensorOptions(out.scalar_type()).pinned_memory(true));
+  Narrow* to = values.mutable_data_ptr<Narrow>();
+  constexpr std::int64_t kLeastNumbers = 1 << 14;  // of a thread
+  for_thread_ranges(samples, kLeastNumbers / each, [&](std::int64_t begin, std::int64_t end) {
+    Numbered<Number> sample(each);
+    for (std::int64_t i = begin; i < end; ++i) {
+      fill(i, std::span<Number>(sample));
+      for (std::int64_t k = 0; k < each; ++k)
+        to[i * each + k] = static_cast<Narrow>(static_cast<float>(sample[k]));
+    }
+  });
+  out.copy_(values, /*non_blocking=*/true);
+}
+
 template <typename Number, typename Fill>
 void RankTrainer::load_as(at::Tensor& out, const Fill& fill) {
   const std::int64_t samples = out.size(0);
@@ -63,7 +82,9 @@ void RankTrainer::load_as(at::Tensor& out, const Fill& fill) {
     return;
   }
   // Memory that a GPU reads by itself: the host goes on, and LibTorch keeps it until it has been
-  // read.
+  // read. Of the type that is wanted there: LibTorch would cast it into memory that is not so.
+  if (out.scalar_type() == at::kHalf) return load_narrow<at::Half, Number>(out, fill);
+  if (out.scalar_type() == at::kBFloat16) return load_narrow<at::BFloat16, Number>(out, fill);
   const at::Tensor values = at::empty(out.sizes(), type.pinned_memory(true));
   fill_all({values.mutable_data_ptr<Number>(), size});
   out.copy_(values, /*non_blocking=*/true);

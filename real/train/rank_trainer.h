@@ -71,6 +71,9 @@ class RankTrainer {
   /// Fills `out` sample by sample: fill(i, numbers of sample i).
   template <typename Number, typename Fill>
   void load_as(at::Tensor& out, const Fill& fill);
+  /// The same of a tensor of 16 bits on a GPU.
+  template <typename Narrow, typename Number, typename Fill>
+  void load_narrow(at::Tensor& out, const Fill& fill);
   void load(const std::string& name, std::int64_t first, at::Tensor& out);
   /// A constant's numbers as they lie on this rank, in the type of `like`; nullptr: it is data.
   const at::Tensor* constant(const std::string& name, const at::Tensor& like);
