@@ -7,7 +7,6 @@ namespace trainyard {
 namespace {
 
 constexpr int kRowThreads = 512;
-constexpr int kWarp = 32;
 
 /// The largest of some columns, and the sum of exp(x - largest).
 template <typename Sum>
@@ -38,27 +37,44 @@ __device__ Partial<Sum> joined_in_block(Partial<Sum> mine) {
   return mine;
 }
 
-template <typename T>
+/// Rows of packs of N: what is behind `classes` is read with its pack, and not looked at.
+template <int N, typename T>
 __global__ void log_softmax(const T* x, typename Wide<T>::Type* y, std::int64_t rows,
                             std::int64_t columns, std::int64_t classes) {
   using Sum = typename Wide<T>::Type;
+  constexpr int kWritten = 16 / static_cast<int>(sizeof(Sum)) < N ? 16 / sizeof(Sum) : N;
   const Sum nothing = -INFINITY;
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const T* from = x + row * columns;
+    Sum* to = y + row * columns;
     Partial<Sum> mine{nothing, Sum(0)};
-    for (std::int64_t c = threadIdx.x; c < classes; c += kRowThreads) {
-      const Sum value = widen(from[c]);
-      if (value == nothing) continue;
-      if (value > mine.largest) {
-        mine = {value, mine.sum * exp(mine.largest - value) + Sum(1)};
-      } else {  // NaN too: it makes the sum one
-        mine.sum += exp(value - mine.largest);
+    for (std::int64_t c = threadIdx.x * std::int64_t{N}; c < classes; c += kRowThreads * N) {
+      const Pack<T, N> pack = load<N>(from + c);
+      Sum largest = mine.largest;
+      for (int i = 0; i < N; ++i) {
+        const Sum value = widen(pack.at[i]);
+        if (c + i < classes && value > largest) largest = value;
+      }
+      if (largest > mine.largest) {
+        mine = {largest, mine.sum * exp(mine.largest - largest)};
+      }
+      for (int i = 0; i < N; ++i) {
+        const Sum value = widen(pack.at[i]);
+        // NaN is not `nothing`: it makes the sum one.
+        if (c + i < classes && value != nothing) mine.sum += exp(value - mine.largest);
       }
     }
     const Partial<Sum> all = joined_in_block(mine);
     const Sum log_sum = all.largest + log(all.sum);
-    for (std::int64_t c = threadIdx.x; c < columns; c += kRowThreads)
-      y[row * columns + c] = c < classes ? widen(from[c]) - log_sum : nothing;
+    for (std::int64_t c = threadIdx.x * std::int64_t{N}; c < columns; c += kRowThreads * N) {
+      const Pack<T, N> pack = load<N>(from + c);
+      for (int begin = 0; begin < N; begin += kWritten) {
+        Pack<Sum, kWritten> out;
+        for (int i = 0; i < kWritten; ++i)
+          out.at[i] = c + begin + i < classes ? widen(pack.at[begin + i]) - log_sum : nothing;
+        store<kWritten>(to + c + begin, out);
+      }
+    }
   }
 }
 
@@ -90,9 +106,16 @@ cudaError_t launch_log_softmax(DType type, const void* x, void* y, std::int64_t 
   const auto blocks = static_cast<unsigned>(rows < kMostBlocks ? rows : kMostBlocks);
   return for_type(type, [&](auto number) {
     using T = decltype(number);
-    log_softmax<<<blocks, kRowThreads, 0, stream>>>(
-        static_cast<const T*>(x), static_cast<typename Wide<T>::Type*>(y), rows, columns, classes);
-    return cudaGetLastError();
+    const T* from = static_cast<const T*>(x);
+    auto* to = static_cast<typename Wide<T>::Type*>(y);
+    const auto launch = [&](auto n) {
+      log_softmax<n()><<<blocks, kRowThreads, 0, stream>>>(from, to, rows, columns, classes);
+      return cudaGetLastError();
+    };
+    const bool packs = whole_vectors<T>(columns) && aligned_to<kVector<T>>(from) &&
+                       reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
+    return packs ? launch(std::integral_constant<int, kVector<T>>{})
+                 : launch(std::integral_constant<int, 1>{});
   });
 }
 

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "real/kernels/dropout_mask.h"
 #include "real/kernels/gate.h"
+#include "real/kernels/kernel.h"
 #include "real/torch.h"
 
 namespace trainyard {
@@ -62,10 +64,51 @@ void log_softmax_on_cuda(const at::Tensor& x, std::int64_t classes, at::Tensor& 
 void cross_entropy_dx_on_cuda(const at::Tensor& y, const at::Tensor& labels,
                               std::int64_t first_column, double scale, at::Tensor& dx);
 
+/// y = softmax of x [.., queries, columns] over its last dim; causal: row i of a matrix has its
+/// first i + 1 columns, and 0 behind them.
+void softmax_on_cuda(const at::Tensor& x, bool causal, at::Tensor& y);
+/// dx = y (dy - sum dy y), of what softmax_on_cuda wrote.
+void softmax_dx_on_cuda(const at::Tensor& dy, const at::Tensor& y, bool causal, at::Tensor& dx);
+
+/// Whether rows of these tensors, all as wide, are of a length that the kernels of norms have.
+bool norm_fits_cuda(std::initializer_list<at::Tensor> rows);
+/// y = (x - m) r (w + shift) + b over the last dim, and statistics (fp64 for fp64, else fp32) [..,
+/// 2] of m and r; or, where they are [.., 1], y = x r (w + shift). Weights are of any floating
+/// type; a bias that is undefined is none.
+void norm_on_cuda(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b, double eps,
+                  double shift, at::Tensor& y, at::Tensor& statistics);
+/// Adds to dw, and to db where that is defined; dx undefined: not wanted.
+void norm_b_on_cuda(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                    const at::Tensor& statistics, double shift, at::Tensor dx, at::Tensor dw,
+                    at::Tensor db);
+
+/// y = (x - m) r w + b by channels of x [N, C, H, W], of each group of samples that `statistics`
+/// [groups, 2, C] (fp64 for fp64, else fp32) are of: m and r. Weights are of any floating type.
+void batch_norm_on_cuda(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b, double eps,
+                        at::Tensor& y, at::Tensor& statistics);
+/// Adds to dw and db, and, where they are defined, `share` of groups' means and unbiased variances
+/// to `mean` and `variance`; dx undefined: not wanted.
+void batch_norm_b_on_cuda(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                          const at::Tensor& statistics, double eps, double share, at::Tensor dx,
+                          at::Tensor dw, at::Tensor db, at::Tensor mean, at::Tensor variance);
+
+/// AdamW of a bucket's shard in one pass: gradients are read alone.
+struct AdamWOnCuda {
+  at::Tensor weights, first, second;  // of one type
+  at::Tensor gradient, copy;          // of any; copy: of the weights, undefined: none
+  at::Tensor norm;                    // squared, of gradients as they are; undefined: not clipped
+  at::Tensor guard;                   // as KernelCall's
+};
+void adamw_on_cuda(const AdamWOnCuda& of, const StepState& state,
+                   const std::vector<DecayRange>& ranges);
+
 /// most [1], fp32: the largest |x|.
 void amax_on_cuda(const at::Tensor& x, at::Tensor& most);
 /// y (e4m3fn or e5m2) = x multiplier [1] (fp32), clamped to what y's type holds.
 void quantize_on_cuda(const at::Tensor& x, const at::Tensor& multiplier, at::Tensor& y);
+/// The same, and turned [C, R] of x [R, C]: x is read once.
+void quantize_both_on_cuda(const at::Tensor& x, const at::Tensor& multiplier, at::Tensor& y,
+                           at::Tensor& turned);
 /// y [C, R] of x [R, C], of one byte each.
 at::Tensor transposed_on_cuda(const at::Tensor& x);
 

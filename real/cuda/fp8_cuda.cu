@@ -10,8 +10,6 @@ namespace trainyard {
 
 namespace {
 
-constexpr int kWarp = 32;
-
 /// Bits of numbers that are not negative are in the numbers' order, and NaN's above all.
 __device__ int larger_of_warp(int bits) {
   for (int step = kWarp / 2; step > 0; step /= 2) {
@@ -35,20 +33,86 @@ __global__ void amax(const T* x, std::int64_t count, int* most) {
   if (threadIdx.x % kWarp == 0) atomicMax(most, bits);
 }
 
+struct Fp8Cast {
+  float by, largest;
+  __nv_fp8_interpretation_t to;
+  template <typename T>
+  __device__ std::uint8_t operator()(T x) const {
+    float scaled = static_cast<float>(widen(x)) * by;
+    if (scaled > largest) scaled = largest;
+    if (scaled < -largest) scaled = -largest;
+    return __nv_cvt_float_to_fp8(scaled, __NV_SATFINITE, to);
+  }
+};
+
 template <int N, typename T>
 __global__ void quantize(const T* x, std::int64_t count, const float* multiplier, float largest,
                          __nv_fp8_interpretation_t to, std::uint8_t* y) {
-  const float by = *multiplier;
+  const Fp8Cast cast{*multiplier, largest, to};
   for (std::int64_t t = first_thread(); t < count / N; t += all_threads()) {
     const Pack<T, N> pack = load<N>(x + t * N);
     Pack<std::uint8_t, N> out;
-    for (int i = 0; i < N; ++i) {
-      float scaled = static_cast<float>(widen(pack.at[i])) * by;
-      if (scaled > largest) scaled = largest;
-      if (scaled < -largest) scaled = -largest;
-      out.at[i] = __nv_cvt_float_to_fp8(scaled, __NV_SATFINITE, to);
-    }
+    for (int i = 0; i < N; ++i) out.at[i] = cast(pack.at[i]);
     store<N>(y + t * N, out);
+  }
+}
+
+constexpr int kPack = 8;          // neighbours of a row that a thread casts at once
+constexpr int kTallColumns = 64;  // of a tile of both layouts
+constexpr int kTallRows = 128;
+constexpr int kTallPack = 16;  // neighbours of a column that a thread writes at once
+constexpr int kWord = 4;
+
+/// Both layouts of a cast: a tile is cast into shared memory, too, and read there by columns.
+/// kWhole: rows and columns are whole packs, and aligned; else by elements.
+template <bool kWhole, typename T>
+__global__ void quantize_both(const T* x, std::int64_t rows, std::int64_t columns,
+                              const float* multiplier, float largest, __nv_fp8_interpretation_t to,
+                              std::uint8_t* y, std::uint8_t* turned) {
+  __shared__ alignas(16) std::uint8_t tile[kTallColumns][kTallRows + kWord];
+  const Fp8Cast cast{*multiplier, largest, to};
+  const std::int64_t column = blockIdx.x * std::int64_t{kTallColumns};
+  const std::int64_t tiles = (rows + kTallRows - 1) / kTallRows;
+  constexpr int kAcross = kTallColumns / kPack, kDown = kTallRows / kTallPack;
+  for (std::int64_t t = blockIdx.y; t < tiles; t += gridDim.y) {
+    const std::int64_t row = t * kTallRows;
+    for (int p = static_cast<int>(threadIdx.x); p < kTallRows * kAcross; p += kThreads) {
+      const int down = p / kAcross, across = p % kAcross * kPack;
+      if (row + down >= rows || column + across >= columns) continue;
+      const std::int64_t at = (row + down) * columns + column + across;
+      if constexpr (kWhole) {
+        const Pack<T, kPack> in = load<kPack>(x + at);
+        Pack<std::uint8_t, kPack> out;
+        for (int i = 0; i < kPack; ++i) {
+          out.at[i] = cast(in.at[i]);
+          tile[across + i][down] = out.at[i];
+        }
+        store<kPack>(y + at, out);
+      } else {
+        for (int i = 0; i < kPack && column + across + i < columns; ++i) {
+          y[at + i] = cast(x[at + i]);
+          tile[across + i][down] = y[at + i];
+        }
+      }
+    }
+    __syncthreads();
+    for (int p = static_cast<int>(threadIdx.x); p < kTallColumns * kDown; p += kThreads) {
+      const int across = p / kDown, down = p % kDown * kTallPack;
+      if (row + down >= rows || column + across >= columns) continue;
+      std::uint8_t* out = turned + (column + across) * rows + row + down;
+      if constexpr (kWhole) {
+        Pack<std::uint32_t, kTallPack / kWord> words;
+        for (int i = 0; i < kTallPack / kWord; ++i)
+          words.at[i] =
+              load<1>(reinterpret_cast<const std::uint32_t*>(&tile[across][down + i * kWord]))
+                  .at[0];
+        store<kTallPack / kWord>(reinterpret_cast<std::uint32_t*>(out), words);
+      } else {
+        for (int i = 0; i < kTallPack && row + down + i < rows; ++i)
+          out[i] = tile[across][down + i];
+      }
+    }
+    __syncthreads();  // the next tile is written there
   }
 }
 
@@ -116,6 +180,30 @@ cudaError_t launch_quantize(DType type, const void* x, std::int64_t count, const
     };
     return whole_vectors<T>(count) ? launch(std::integral_constant<int, kVector<T>>{})
                                    : launch(std::integral_constant<int, 1>{});
+  });
+}
+
+cudaError_t launch_quantize_both(DType type, const void* x, std::int64_t rows, std::int64_t columns,
+                                 const float* multiplier, Fp8 to, std::uint8_t* y,
+                                 std::uint8_t* turned, cudaStream_t stream) {
+  if (rows * columns == 0) return cudaSuccess;
+  const bool e4m3 = to == Fp8::kE4m3;
+  constexpr std::int64_t kMost = 65535;
+  const std::int64_t tiles = (rows + kTallRows - 1) / kTallRows;
+  const dim3 grid(static_cast<unsigned>((columns + kTallColumns - 1) / kTallColumns),
+                  static_cast<unsigned>(tiles < kMost ? tiles : kMost));
+  return for_type(type, [&](auto number) {
+    using T = decltype(number);
+    const T* from = static_cast<const T*>(x);
+    const auto launch = [&](auto whole) {
+      quantize_both<whole()>
+          <<<grid, kThreads, 0, stream>>>(from, rows, columns, multiplier, e4m3 ? 448.0F : 57344.0F,
+                                          e4m3 ? __NV_E4M3 : __NV_E5M2, y, turned);
+      return cudaGetLastError();
+    };
+    const bool whole = columns % kPack == 0 && rows % kTallPack == 0 && aligned_to<kPack>(from) &&
+                       aligned_to<kTallPack>(y, turned);
+    return whole ? launch(std::true_type{}) : launch(std::false_type{});
   });
 }
 

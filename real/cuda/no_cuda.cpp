@@ -35,8 +35,34 @@ void cross_entropy_dx_on_cuda(const at::Tensor&, const at::Tensor&, std::int64_t
                               at::Tensor&) {
   no_tensor();
 }
+void softmax_on_cuda(const at::Tensor&, bool, at::Tensor&) { no_tensor(); }
+void softmax_dx_on_cuda(const at::Tensor&, const at::Tensor&, bool, at::Tensor&) { no_tensor(); }
+bool norm_fits_cuda(std::initializer_list<at::Tensor>) { no_tensor(); }
+void norm_on_cuda(const at::Tensor&, const at::Tensor&, const at::Tensor&, double, double,
+                  at::Tensor&, at::Tensor&) {
+  no_tensor();
+}
+void norm_b_on_cuda(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                    double, at::Tensor, at::Tensor, at::Tensor) {
+  no_tensor();
+}
+void batch_norm_on_cuda(const at::Tensor&, const at::Tensor&, const at::Tensor&, double,
+                        at::Tensor&, at::Tensor&) {
+  no_tensor();
+}
+void batch_norm_b_on_cuda(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                          const at::Tensor&, double, double, at::Tensor, at::Tensor, at::Tensor,
+                          at::Tensor, at::Tensor) {
+  no_tensor();
+}
+void adamw_on_cuda(const AdamWOnCuda&, const StepState&, const std::vector<DecayRange>&) {
+  no_tensor();
+}
 void amax_on_cuda(const at::Tensor&, at::Tensor&) { no_tensor(); }
 void quantize_on_cuda(const at::Tensor&, const at::Tensor&, at::Tensor&) { no_tensor(); }
+void quantize_both_on_cuda(const at::Tensor&, const at::Tensor&, at::Tensor&, at::Tensor&) {
+  no_tensor();
+}
 at::Tensor transposed_on_cuda(const at::Tensor&) { no_tensor(); }
 
 std::unique_ptr<Device> make_cuda_device(int) { throw BackendError(why_no_cuda()); }

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "engine/base/dtype.h"
+#include "real/cuda/some_numbers.h"
 
 namespace trainyard {
 
@@ -62,7 +63,15 @@ bool whole_vectors(Extents... extents) {
   return ((extents % kVector<T> == 0) && ...);
 }
 
+/// Whether packs of N may be read and written there.
+template <int N, typename T, typename... Pointers>
+bool aligned_to(const T* first, Pointers... others) {
+  return reinterpret_cast<std::uintptr_t>(first) % sizeof(Pack<T, N>) == 0 &&
+         ((reinterpret_cast<std::uintptr_t>(others) % sizeof(Pack<T, N>) == 0) && ...);
+}
+
 constexpr int kThreads = 256;
+constexpr int kWarp = 32;
 
 /// Blocks for `threads` threads, each of which goes on by the whole grid.
 inline unsigned num_blocks(std::int64_t threads) {
@@ -75,6 +84,33 @@ __device__ inline std::int64_t first_thread() {
   return blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x;
 }
 __device__ inline std::int64_t all_threads() { return std::int64_t{gridDim.x} * blockDim.x; }
+
+template <typename Sum>
+__device__ Sum number_at(const SomeNumbers& of, std::int64_t i) {
+  switch (of.type) {
+    case DType::kFp64: return static_cast<Sum>(static_cast<const double*>(of.data)[i]);
+    case DType::kFp32: return static_cast<const float*>(of.data)[i];
+    case DType::kFp16: return widen(static_cast<const __half*>(of.data)[i]);
+    default: return widen(static_cast<const __nv_bfloat16*>(of.data)[i]);
+  }
+}
+
+template <typename Sum>
+__device__ void set_number(const SomeNumbers& of, std::int64_t i, Sum x) {
+  switch (of.type) {
+    case DType::kFp64: static_cast<double*>(of.data)[i] = x; break;
+    case DType::kFp32: static_cast<float*>(of.data)[i] = static_cast<float>(x); break;
+    case DType::kFp16:
+      static_cast<__half*>(of.data)[i] = narrow<__half>(static_cast<float>(x));
+      break;
+    default: static_cast<__nv_bfloat16*>(of.data)[i] = narrow<__nv_bfloat16>(static_cast<float>(x));
+  }
+}
+
+template <typename Sum>
+__device__ void add_number(const SomeNumbers& of, std::int64_t i, Sum x) {
+  set_number(of, i, number_at<Sum>(of, i) + x);
+}
 
 /// f(T{}) for the floating type that `type` is.
 template <typename F>

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "real/cuda/cuda.h"
 #include "real/kernels/heads.h"
 #include "real/kernels/kernels.h"
 #include "real/kernels/score_places.h"
@@ -12,6 +13,12 @@ void scores(KernelCall& call) {
   const OpAttrs& attrs = *call.attrs;
   const at::Tensor q = by_head(call.read(0), attrs.heads);
   const at::Tensor k = for_query_heads(by_head(call.read(1), attrs.kv_heads), attrs);
+  if (q.is_cuda() && attrs.scale != 1) {  // scaled by the product itself
+    const at::Tensor a = batched(q), b = batched(k.transpose(2, 3));
+    at::Tensor out = at::empty({a.size(0), a.size(1), b.size(2)}, a.options());
+    out.baddbmm_(a, b, /*beta=*/0, /*alpha=*/attrs.scale);
+    return call.set(0, out.view({q.size(0), q.size(1), q.size(2), k.size(2)}));
+  }
   at::Tensor out = product(q, k.transpose(2, 3));
   if (attrs.scale != 1) out.mul_(attrs.scale);
   call.set(0, std::move(out));
@@ -68,11 +75,28 @@ at::Tensor hidden_scores(const KernelCall& call, const at::Tensor& scores) {
   return hidden;
 }
 
+/// Whether no queries but those before a key are kept from it.
+bool hides_later_keys_alone(const OpAttrs& attrs) {
+  return attrs.causal && attrs.attended == 0 && !attrs.has_mask && !attrs.documents;
+}
+
+/// By a GPU's own kernel. False: there is none.
+bool softmax_at_once(KernelCall& call, const at::Tensor& x, bool causal) {
+  if (!contiguous_on_gpu({x}) || call.write_types[0] != x.scalar_type()) return false;
+  at::Tensor y = call.out(0);
+  if (!y.is_contiguous()) return false;
+  softmax_on_cuda(x, causal, y);
+  return true;
+}
+
 }  // namespace
 
 void softmax(KernelCall& call) {
   const OpAttrs& attrs = *call.attrs;
   at::Tensor x = call.read(0);
+  if (attrs.alibi == 0 && hides_later_keys_alone(attrs) &&
+      softmax_at_once(call, x, /*causal=*/true))
+    return;
   const auto type = x.scalar_type();
   if (attrs.alibi != 0) {  // in a type that tells far keys from their neighbours
     const auto wide = type == at::kDouble ? at::kDouble : at::kFloat;
@@ -84,10 +108,17 @@ void softmax(KernelCall& call) {
     constexpr double kHidden = -std::numeric_limits<double>::infinity();
     x = attrs.alibi != 0 ? x.masked_fill_(hidden, kHidden) : x.masked_fill(hidden, kHidden);
   }
+  if (softmax_at_once(call, x, /*causal=*/false)) return;
   call.set(0, at::_softmax(x, -1, /*half_to_float=*/false).to(type));
 }
 
 void softmax_dx(KernelCall& call) {  // reads dp, p
+  const at::Tensor &dp = call.read(0), &p = call.read(1);
+  if (contiguous_on_gpu({dp, p}) && dp.scalar_type() == p.scalar_type() &&
+      call.write_types[0] == p.scalar_type()) {
+    if (at::Tensor dx = call.out(0); dx.is_contiguous())
+      return softmax_dx_on_cuda(dp, p, hides_later_keys_alone(*call.attrs), dx);
+  }
   call.set(0,
            at::_softmax_backward_data(call.read(0), call.read(1), -1, call.read(1).scalar_type()));
 }

@@ -7,6 +7,7 @@
 //
 // Behind w and b there may be a running mean and variance. They are not read; what backward adds
 // up for them, in place of gradients, is m and n v / (n - 1), times call.average_share.
+#include "real/cuda/cuda.h"
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -43,10 +44,49 @@ void add_averages(KernelCall& call, const at::Tensor& mean, const at::Tensor& rs
   call.accumulates[3].add_(variance.mean(0), call.average_share);
 }
 
+bool has_wide_statistics(const at::Tensor& x, const at::Tensor& statistics) {
+  return statistics.scalar_type() == (x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
+/// By a GPU's own kernels, of which several blocks share a channel. False: there are none.
+bool batch_norm_at_once(KernelCall& call) {
+  const at::Tensor &x = call.read(0), &w = call.read(1), &b = call.read(2);
+  if (!contiguous_on_gpu({x, w, b}) || call.write_types[0] != x.scalar_type()) return false;
+  at::Tensor y = call.out(0), statistics = call.out(1);
+  if (!y.is_contiguous() || !statistics.is_contiguous() || !has_wide_statistics(x, statistics))
+    return false;
+  batch_norm_on_cuda(x, w, b, call.attrs->eps, y, statistics);
+  return true;
+}
+
+bool batch_norm_b_at_once(KernelCall& call) {  // reads dy, x, w, statistics
+  const at::Tensor dy = call.read(0).contiguous();
+  const at::Tensor &x = call.read(1), &w = call.read(2), &statistics = call.read(3);
+  if (!contiguous_on_gpu({x, w, statistics}) || !has_wide_statistics(x, statistics) ||
+      dy.scalar_type() != x.scalar_type())
+    return false;
+  for (const at::Tensor& sum : call.accumulates) {
+    if (!sum.is_contiguous()) return false;
+  }
+  at::Tensor dx;
+  if (!call.writes.empty()) {
+    if (call.write_types[0] != x.scalar_type()) return false;
+    dx = call.out(0);
+    if (!dx.is_contiguous()) return false;
+  }
+  const bool averages = call.attrs->momentum != 0;
+  batch_norm_b_on_cuda(dy, x, w, statistics, call.attrs->eps, call.average_share, dx,
+                       call.accumulates[0], call.accumulates[1],
+                       averages ? call.accumulates[2] : at::Tensor{},
+                       averages ? call.accumulates[3] : at::Tensor{});
+  return true;
+}
+
 }  // namespace
 
 void batch_norm(KernelCall& call) {  // reads x, w, b
   const at::Tensor& x = call.read(0);
+  if (x.is_cuda() && batch_norm_at_once(call)) return;
   at::Tensor statistics = call.out(1);
   const std::int64_t groups = statistics.size(0), samples = x.size(0) / groups;
   const at::ScalarType type = statistics.scalar_type();
@@ -66,6 +106,7 @@ void batch_norm(KernelCall& call) {  // reads x, w, b
 
 void batch_norm_b(KernelCall& call) {  // reads dy, x, w, statistics
   const at::Tensor& dy = call.read(0);
+  if (dy.is_cuda() && batch_norm_b_at_once(call)) return;
   const at::Tensor& x = call.read(1);
   const at::Tensor& statistics = call.read(3);
   const std::int64_t groups = statistics.size(0), samples = x.size(0) / groups;

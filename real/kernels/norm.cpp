@@ -2,6 +2,7 @@
 // deviation of each row [.., 2], or 1 / root mean square [.., 1].
 #include <optional>
 
+#include "real/cuda/cuda.h"
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -19,10 +20,48 @@ std::optional<at::Tensor> bias_of(const KernelCall& call, at::ScalarType type) {
   return call.read(2).to(type);
 }
 
+at::ScalarType wide_type(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+/// By a GPU's own kernel, layer and RMS norms alike. False: there is none.
+bool norm_at_once(KernelCall& call, const at::Tensor& bias) {
+  const at::Tensor &x = call.read(0), &w = call.read(1);
+  if (!contiguous_on_gpu({x, w}) || call.write_types[0] != x.scalar_type() ||
+      call.write_types[1] != wide_type(x))
+    return false;
+  at::Tensor y = call.out(0), statistics = call.out(1);
+  if (!y.is_contiguous() || !statistics.is_contiguous() || !norm_fits_cuda({x, y})) return false;
+  norm_on_cuda(x, w, bias, call.attrs->eps, call.attrs->shift, y, statistics);
+  return true;
+}
+
+/// The same backward; reads dy, x, w, statistics.
+bool norm_b_at_once(KernelCall& call, bool biased) {
+  const at::Tensor dy = call.read(0).contiguous();
+  const at::Tensor &x = call.read(1), &w = call.read(2), &statistics = call.read(3);
+  const at::Tensor &dw = call.accumulates[0], db = biased ? call.accumulates[1] : at::Tensor{};
+  if (!contiguous_on_gpu({x, w, statistics, dw}) || statistics.scalar_type() != wide_type(x) ||
+      dy.scalar_type() != x.scalar_type() || (biased && !db.is_contiguous()))
+    return false;
+  at::Tensor dx;
+  if (!call.writes.empty()) {
+    if (call.write_types[0] != x.scalar_type()) return false;
+    dx = call.out(0);
+    if (!dx.is_contiguous()) return false;
+  }
+  if (!norm_fits_cuda({x, dy, dx})) return false;
+  norm_b_on_cuda(dy, x, w, statistics, call.attrs->shift, dx, dw, db);
+  return true;
+}
+
 }  // namespace
 
 void layer_norm(KernelCall& call) {
   const at::Tensor& x = call.read(0);
+  if (x.is_cuda() &&
+      norm_at_once(call, call.attrs->unbiased ? at::Tensor{} : call.read(2).contiguous()))
+    return;
   const auto type = weight_type(x, call.write_types[1]);
   auto [y, mean, rstd] = at::native_layer_norm(x, {x.size(-1)}, call.read(1).to(type),
                                                bias_of(call, type), call.attrs->eps);
@@ -35,6 +74,7 @@ void layer_norm(KernelCall& call) {
 void layer_norm_b(KernelCall& call) {
   // Reads dy, x, w, statistics.
   const at::Tensor& x = call.read(1);
+  if (x.is_cuda() && norm_b_at_once(call, !call.attrs->unbiased)) return;
   const at::Tensor& statistics = call.read(3);
   const at::Tensor w = call.read(2).to(weight_type(x, statistics.scalar_type()));
   const at::Tensor mean = statistics.select(-1, 0).unsqueeze(-1).contiguous();
@@ -70,6 +110,7 @@ at::Tensor by_group(const at::Tensor& of, const OpAttrs& attrs, std::int64_t gro
 }
 
 void rms_norm(KernelCall& call) {
+  if (call.read(0).is_cuda() && call.attrs->groups == 1 && norm_at_once(call, {})) return;
   const auto type = call.write_types[1];
   if (const at::Tensor& x = call.read(0), &w = call.read(1); is_fused(x, w, *call.attrs)) {
     auto [y, rstd] = at::_fused_rms_norm(x, {x.size(-1)}, w, call.attrs->eps);
@@ -90,6 +131,7 @@ void rms_norm_b(KernelCall& call) {
   // Reads dy, x, w, 1 / rms. With n = x r: dw = sum dy n; dx = r (dy w - n mean(dy w n)).
   const OpAttrs& attrs = *call.attrs;
   const at::Tensor& rstd = call.read(3);
+  if (rstd.is_cuda() && attrs.groups == 1 && norm_b_at_once(call, /*biased=*/false)) return;
   if (const at::Tensor& x = call.read(1), &w = call.read(2); is_fused(x, w, *call.attrs)) {
     const bool wants_dx = !call.writes.empty();
     auto [dx, dw] = at::_fused_rms_norm_backward(call.read(0).contiguous(), x, {x.size(-1)}, rstd,

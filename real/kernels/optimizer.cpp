@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "engine/base/error.h"
+#include "real/cuda/cuda.h"
 #include "real/kernels/clip_factor.h"
 #include "real/kernels/kernels.h"
 
@@ -88,6 +89,26 @@ void keep_working_copy(KernelCall& call, const at::Tensor& weights) {
   if (!call.writes.empty()) call.out(0).copy_(weights);
 }
 
+/// By a GPU's own kernel, which leaves the gradient as it is. False: there is none.
+bool adamw_at_once(KernelCall& call, const at::Tensor& weights, const at::Tensor& first,
+                   const at::Tensor& second) {
+  const at::Tensor& gradient = call.reads.back();
+  const auto suits = [&](const at::Tensor& x) {
+    return contiguous_on_gpu({x}) && x.scalar_type() == weights.scalar_type();
+  };
+  if (call.immediate || is_validated_later(call) || !contiguous_on_gpu({gradient}) ||
+      !suits(weights) || !suits(first) || !suits(second))
+    return false;
+  AdamWOnCuda of{weights, first, second, gradient, {}, {}, call.guard};
+  if (call.has_norm && call.state->clip_norm != 0) of.norm = call.read(0);
+  if (!call.writes.empty()) {
+    of.copy = call.out(0);
+    if (!of.copy.is_contiguous()) return false;
+  }
+  adamw_on_cuda(of, *call.state, *call.decay);
+  return true;
+}
+
 }  // namespace
 
 at::Tensor guard_holds(const at::Tensor& guard) {
@@ -126,6 +147,7 @@ void adamw(KernelCall& call) {
   at::Tensor& weights = has_master ? call.accumulates[0] : call.accumulates[2];
   at::Tensor& first = call.accumulates[has_master ? 1 : 0];
   at::Tensor& second = call.accumulates[has_master ? 2 : 1];
+  if (adamw_at_once(call, weights, first, second)) return;
   const auto on_device = [&](at::ScalarType type) {
     return at::TensorOptions(type).device(call.device);
   };
