@@ -122,6 +122,14 @@ void cast(KernelCall& call) {
   y.copy_(call.read(0));
 }
 
-void transpose(KernelCall& call) { cast(call); }
+/// Bytes on a GPU lie by columns then, and have the strides that say so (fp8.cpp).
+void transpose(KernelCall& call) {
+  const at::Tensor& x = call.read(0);
+  const bool bytes = x.scalar_type() == at::kFloat8_e4m3fn || x.scalar_type() == at::kFloat8_e5m2;
+  if (!bytes || !contiguous_on_gpu({x}) || call.writes[0].defined() ||
+      call.write_shapes[0].back() != x.size(-1))
+    return cast(call);
+  call.writes[0] = transposed_on_cuda(x.view({-1, x.size(-1)})).t().view(call.write_shapes[0]);
+}
 
 }  // namespace trainyard

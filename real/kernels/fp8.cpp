@@ -175,6 +175,28 @@ at::Tensor cast_whole(const at::Tensor& x, const at::Tensor& multiplier, at::Sca
   return copy;
 }
 
+/// Both layouts of a copy in one pass. The second one lies by columns, and has the strides that say
+/// so: products that sum over rows take it as it is. False: there is none, or no kernel for it.
+bool cast_both(KernelCall& call, const at::Tensor& x, const at::Tensor& multiplier) {
+  if (!contiguous_on_gpu({x}) || multiplier.scalar_type() != at::kFloat) return false;
+  std::size_t second = 1;
+  while (second < call.writes.size() && !is_8_bit(call.write_types[second])) ++second;
+  if (second == call.writes.size() || call.writes[second].defined() ||
+      call.write_shapes[second].back() != x.size(-1))
+    return false;
+  const at::TensorOptions options = x.options().dtype(call.write_types[0]);
+  const at::Tensor rows = rows_of(x);
+  at::Tensor copy = at::empty(rows.sizes(), options),
+             turned = at::empty({rows.size(1), rows.size(0)}, options);
+  quantize_both_on_cuda(rows, multiplier, copy, turned);
+  call.set(0, copy.view(x.sizes()));
+  call.writes[second] = turned.t().view(call.write_shapes[second]);
+  for (std::size_t i = 1; i < call.writes.size(); ++i) {
+    if (i != second) call.set(i, multiplier.reciprocal().to(call.write_types[i]));
+  }
+  return true;
+}
+
 /// The copies, and the scales that they are to be multiplied by.
 void give_copies(KernelCall& call, const at::Tensor& copy, const at::Tensor& multiplier) {
   for (std::size_t i = 0; i < call.writes.size(); ++i) {
@@ -243,6 +265,7 @@ void quantize(KernelCall& call) {
         delayed
             ? known(call.read(1)).reciprocal()
             : (largest(type) / call.read(1).to(at::kDouble).clamp_min(kLeastAmax)).to(at::kFloat);
+    if (cast_both(call, source, multiplier)) return;
     return give_copies(call, cast_whole(source, multiplier, type), multiplier);
   }
   const at::Tensor x = rows_of(source).to(at::kFloat);

@@ -143,9 +143,11 @@ TEST_CASE("a GPU casts to FP8 as a CPU does", "[.gpu]") {
   };
   for (const at::ScalarType type : {at::kFloat8_e4m3fn, at::kFloat8_e5m2}) {
     for (const at::ScalarType of : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16}) {
-      for (const std::int64_t width : {64, 37}) {
-        CAPTURE(at::toString(type), at::toString(of), width);
-        const at::Tensor x = numbers({3, 50, width}).to(of);
+      // Whole tiles of both layouts, parts of them, whole vectors that do not fill one, and none.
+      for (const std::vector<std::int64_t>& extents : std::vector<std::vector<std::int64_t>>{
+               {3, 50, 64}, {3, 50, 37}, {2, 128, 192}, {5, 16, 72}, {1, 1, 1}, {300, 8}}) {
+        CAPTURE(at::toString(type), at::toString(of), extents);
+        const at::Tensor x = numbers(extents).to(of);
         const std::vector<at::Tensor> gpu = copies(x, type, at::kCUDA),
                                       cpu = copies(x, type, at::kCPU);
         for (std::size_t i = 0; i < cpu.size(); ++i) REQUIRE(at::equal(gpu[i], cpu[i]));
