@@ -29,6 +29,21 @@ struct DropoutMask {
   constexpr std::int64_t run_length() const { return sizes[dims - 1]; }
 };
 
+/// The same mask in fewer, longer runs: dims of which the shard has all are one with the dim before
+/// them.
+constexpr DropoutMask in_long_runs(DropoutMask mask) {
+  for (int last = mask.dims - 1; last >= 2; --last) {
+    const bool all = mask.start[last] == 0 && mask.sizes[last] == mask.whole[last];
+    if (!all || mask.two_runs == last - 1 || mask.sizes[last - 1] == 0) break;
+    mask.runs_per_sample /= mask.sizes[last - 1];
+    mask.sizes[last - 1] *= mask.sizes[last];
+    mask.start[last - 1] *= mask.whole[last];
+    mask.whole[last - 1] *= mask.whole[last];
+    mask.dims = last;
+  }
+  return mask;
+}
+
 /// Where index `i` of a dim before the last is in the whole.
 constexpr std::int64_t index_in_whole(const DropoutMask& mask, int dim, std::int64_t i) {
   const bool second = dim == mask.two_runs && i >= mask.first_run;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "real/kernels/dropout_mask.h"
 #include "tests/real/dropped.h"
 #include "tests/real/layouts.h"
 
@@ -131,6 +132,42 @@ TEST_CASE("dropouts of one module draw masks that know nothing of each other") {
     // 2 x 5 x 64 elements; 5 deviations are 5 sqrt(0.625 x 0.375 / 640).
     CHECK(std::abs(alike(masks.at({0, microbatch}), masks.at({1, microbatch})) - 0.625) < 0.096);
   }
+}
+
+TEST_CASE("a mask in fewer, longer runs draws the same words") {
+  // Dims of 1 to 4, of which some are parts of larger ones, and a sequence in two runs.
+  int shortened = 0;
+  for (std::uint32_t trial = 0; trial < 200; ++trial) {
+    const PhiloxCounter draws = philox({trial, 0, 0, 0}, {1, 2});
+    DropoutMask mask;
+    mask.dims = 2 + static_cast<int>(trial % 4);
+    mask.first_sample = 7;
+    for (int d = 0; d < mask.dims; ++d) {
+      const auto of = static_cast<unsigned>(d) * 6;
+      mask.sizes[d] = 1 + (draws[0] >> of) % 4;
+      const bool part = d > 0 && (draws[1] >> of) % 3 == 0;
+      mask.start[d] = part ? (draws[2] >> of) % 4 : 0;
+      mask.whole[d] = mask.sizes[d] + mask.start[d] + (part ? 1 : 0);
+      if (d > 0 && d + 1 < mask.dims) mask.runs_per_sample *= mask.sizes[d];
+    }
+    if (mask.dims > 3 && trial % 8 >= 4)
+      mask.two_runs = 1, mask.first_run = 1, mask.second_start = mask.start[1] + 2;
+    const DropoutMask longer = in_long_runs(mask);
+    const std::int64_t elements = mask.num_runs() * mask.run_length();
+    REQUIRE(longer.num_runs() * longer.run_length() == elements);
+    shortened += longer.dims < mask.dims ? 1 : 0;
+    for (std::int64_t i = 0; i < elements; ++i) {
+      const auto element = [&](const DropoutMask& of) {
+        return first_element(of, i / of.run_length()) +
+               static_cast<std::uint64_t>(i % of.run_length());
+      };
+      CAPTURE(trial, i);
+      REQUIRE(element(longer) == element(mask));
+      REQUIRE(i / longer.run_length() / longer.runs_per_sample ==
+              i / mask.run_length() / mask.runs_per_sample);
+    }
+  }
+  CHECK(shortened > 20);
 }
 
 }  // namespace trainyard
