@@ -175,9 +175,7 @@ TensorId GraphBuilder::bmm(std::string_view module, TensorId a, TensorId b) {
   const TensorId inputs[] = {a, b};
   Shape to = shape(a);
   if (!to.empty() && !shape(b).empty()) to.back() = shape(b).back();
-  const TensorId y = add_general(module, OpKind::kBmm, {}, inputs, to);
-  count_product(a, shape(b).back());
-  return y;
+  return add_general(module, OpKind::kBmm, {}, inputs, to);
 }
 
 TensorId GraphBuilder::gather(std::string_view module, TensorId x, TensorId index) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/graph/model_flop.h"
 
 namespace trainyard {
 
@@ -113,7 +114,6 @@ TensorId GraphBuilder::linear(std::string_view module, TensorId x, std::int64_t 
     const SplitHint bias_split = split == SplitHint::kRow ? SplitHint::kNone : split;
     b = add_bias(name, out, form, bias_split);
   }
-  count_product(x, out);
   OpAttrs attrs;
   attrs.has_bias = bias;
   return add_op(module, OpKind::kLinear, attrs, {x, w, b}, with_last(shape(x), out), compute_);
@@ -121,10 +121,6 @@ TensorId GraphBuilder::linear(std::string_view module, TensorId x, std::int64_t 
 
 TensorId GraphBuilder::lm_head(std::string_view module, TensorId x, TensorId table, TensorId bias,
                                double scale) {
-  // A table that is padded counts as it is without; what others make of a parameter is none.
-  const ParameterId index = graph_.tensors[table].parameter;
-  count_product(x,
-                index == kNoIndex ? shape(table).front() : graph_.parameters[index].shape.front());
   OpAttrs attrs;
   attrs.has_bias = bias != kNoIndex;
   attrs.scale = static_cast<float>(scale);
@@ -233,12 +229,8 @@ TensorId GraphBuilder::attention_op(std::string_view module, TensorId q, TensorI
   attrs.softcap = static_cast<float>(attention.softcap);
   attrs.alibi = static_cast<float>(attention.alibi);
 
-  // Scores q k^T and context p v: each a GEMM [Sq, H] x [H, Sk] per head, in the full square.
   const Shape& queries = shape(q);
   const std::int64_t width = std::int64_t{attention.heads} * attention.head_dim;
-  graph_.model_flop_per_microbatch += 2 * 2.0 * static_cast<double>(queries[0]) *
-                                      static_cast<double>(queries[1]) *
-                                      static_cast<double>(key_length) * static_cast<double>(width);
   return add_op(module, OpKind::kAttention, attrs, {q, kv, mask, bias}, with_last(queries, width),
                 compute_);
 }
@@ -317,6 +309,7 @@ const Shape& GraphBuilder::shape(TensorId tensor) const { return graph_.tensors[
 
 Graph GraphBuilder::finish(TensorId loss) {
   graph_.loss = loss;
+  graph_.model_flop_per_microbatch = model_flop(graph_);
   return std::move(graph_);
 }
 
@@ -369,11 +362,6 @@ std::string GraphBuilder::activation_name(PathId module, OpKind kind) {
       static_cast<std::uint64_t>(module.number()) * kNumOpKinds + static_cast<unsigned>(kind);
   if (const int uses = num_uses_[key]++; uses > 0) name += ":" + std::to_string(uses);
   return name;
-}
-
-void GraphBuilder::count_product(TensorId x, std::int64_t out) {
-  graph_.model_flop_per_microbatch +=
-      2.0 * static_cast<double>(num_elements(shape(x))) * static_cast<double>(out);
 }
 
 }  // namespace trainyard

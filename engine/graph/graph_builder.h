@@ -1,6 +1,5 @@
 // Builds a Graph op by op: infers shapes, names tensors after their module, registers parameters,
-// and counts the model FLOP (2 per multiply-add of every GEMM, forward, vocabulary
-// unpadded, attention as the full square). models/ holds the architectures that call it.
+// and counts the model's FLOP. models/ holds the architectures that call it.
 #pragma once
 
 #include <array>
@@ -307,7 +306,6 @@ class GraphBuilder {
   TensorId add_tensor(Tensor tensor);
   PathId module_index(std::string_view module);
   std::string activation_name(PathId module, OpKind kind);
-  void count_product(TensorId x, std::int64_t out);
 
   Graph graph_;
   DType compute_;

@@ -65,9 +65,6 @@ TensorId GraphBuilder::conv2d(std::string_view module, TensorId x, const WeightA
       add_op(module, OpKind::kConv2d, attrs, {x, w, given.bias},
              image_of(shape(x), out, windows_of(shape(x), convolution.window, attrs)), compute_);
   refuse_image_misfit();
-  const std::int64_t products = num_elements(shape(w)) / out;  // of an element of the result
-  graph_.model_flop_per_microbatch +=
-      2.0 * static_cast<double>(num_elements(shape(y))) * static_cast<double>(products);
   return y;
 }
 
@@ -100,9 +97,6 @@ TensorId GraphBuilder::conv_transpose2d(std::string_view module, TensorId x,
   const TensorId y = add_op(module, OpKind::kConvTranspose2d, attrs, {x, given.weight, given.bias},
                             image_of(image, out, made), compute_);
   refuse_image_misfit();
-  const std::int64_t products = num_elements(w) / w.front();  // of an element of the image
-  graph_.model_flop_per_microbatch +=
-      2.0 * static_cast<double>(num_elements(image)) * static_cast<double>(products);
   return y;
 }
 

@@ -1,5 +1,4 @@
 // Ops of state spaces: causal convolutions, and scans by chunks.
-#include "engine/graph/count_work.h"
 #include "engine/graph/graph_builder.h"
 #include "engine/graph/state_space_shapes.h"
 
@@ -70,8 +69,6 @@ TensorId GraphBuilder::causal_conv1d(std::string_view module, TensorId x, std::i
   const TensorId b = add_bias(name, channels, form);
   const TensorId y = add_op(module, OpKind::kCausalConv1d, {}, {x, w, b}, shape(x), compute_);
   refuse(graph_.ops.back(), find_state_space_problem(graph_, graph_.ops.back()));
-  graph_.model_flop_per_microbatch +=
-      2.0 * static_cast<double>(num_elements(shape(y))) * static_cast<double>(width);
   return y;
 }
 
@@ -83,7 +80,6 @@ TensorId GraphBuilder::chunk_scan(std::string_view module, const ScanInputs& inp
   const TensorId y = add_op(module, OpKind::kChunkScan, attrs, {x, dt, b, c, a_log, dt_bias, d},
                             shape(x), compute_);
   refuse(graph_.ops.back(), find_state_space_problem(graph_, graph_.ops.back()));
-  graph_.model_flop_per_microbatch += scan_flop(OpPart::kForward, attrs, shape(x));
   return y;
 }
 

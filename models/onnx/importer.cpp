@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 #include "engine/base/error.h"
 #include "engine/base/user_text.h"
+#include "engine/graph/dead_ops.h"
 #include "models/layer_groups.h"
 #include "models/onnx/slice_range.h"
 
@@ -84,7 +86,14 @@ OnnxGraph OnnxImporter::run() {
   now_ = model_.nodes.size();
   OnnxGraph out;
   out.graph = graph_.finish(finish_loss());
+  out.dropped = drop_dead_ops(out.graph);
   out.weights = std::move(weights_);
+  if (out.weights.size() > out.graph.parameters.size()) {
+    std::unordered_set<std::string_view> kept;
+    for (const Parameter& parameter : out.graph.parameters) kept.insert(parameter.name);
+    std::erase_if(out.weights,
+                  [&](const OnnxWeight& one) { return !kept.contains(one.parameter); });
+  }
   group_into_layers(out.graph, config_.layer_pattern);
   return out;
 }

@@ -20,6 +20,7 @@ struct OnnxWeight {
 struct OnnxGraph {
   Graph graph;
   std::vector<OnnxWeight> weights;  // [parameter]
+  std::int64_t dropped = 0;         // ops whose results nothing on the way to the loss reads
 };
 
 /// Reads config.onnx with the first dim of every input bound to the microbatch, and other symbolic

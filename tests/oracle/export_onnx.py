@@ -197,6 +197,21 @@ class Recurrent(nn.Module):
         return self.head(self.plain(self.decoder(x[:, :4], state)[0])[0])
 
 
+class Ends(nn.Module):
+    """The last cells of an LSTM and the last states of a GRU, and nothing else."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.lstm = nn.Embedding(64, 6), nn.LSTM(6, 5, batch_first=True)
+        self.gru, self.head = nn.GRU(6, 4, batch_first=True), nn.Linear(9, 5)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        _, (_, cells) = self.lstm(x)
+        _, states = self.gru(x)
+        return self.head(torch.cat([cells.reshape(-1, 5), states.reshape(-1, 4)], 1))
+
+
 class Scores(nn.Module):
     """PyTorch's attention, causal and with a mask of data: from operator set 23 on one node each."""
 
@@ -283,10 +298,10 @@ def image(kind):
 
 
 TEXT = ["gpt2", "bert", "llama", "gpt2-masked", "bert-masked", "llama-masked", "distilbert-masked", "roberta"]
-OTHERS = ["recommender", "patterns", "tasks", "nodes", "scores", "writes", "recurrent"]
+OTHERS = ["recommender", "patterns", "tasks", "nodes", "scores", "writes", "recurrent", "ends"]
 IMAGES = ["resnet", "vit", "swin", "densenet", "unet"]
 # The optimisation that dynamo's exports have folds batch norms into convolutions, and tables into biases.
-AS_IT_IS = ["resnet", "densenet", "unet", "swin", "patterns", "nodes", "writes", "recurrent"]
+AS_IT_IS = ["resnet", "densenet", "unet", "swin", "patterns", "nodes", "writes", "recurrent", "ends"]
 OPSETS = {"scores": 23}  # of dynamo's
 BATCH, SEQ = 2, 12
 
@@ -320,6 +335,8 @@ def build(name):
         return Writes(), inputs, {"ids": 64}, {n: {0: "batch"} for n in inputs}, "cross_entropy"
     if name == "recurrent":
         return Recurrent(), {"ids": ids((BATCH, SEQ), 64)}, {"ids": 64}, {"ids": {0: "batch"}}, "cross_entropy"
+    if name == "ends":
+        return Ends(), {"ids": ids((BATCH, SEQ), 64)}, {"ids": 64}, {"ids": {0: "batch"}}, "cross_entropy"
     if name == "scores":
         return Scores(), {"ids": ids((BATCH, SEQ), 64)}, {"ids": 64}, {"ids": {0: "batch", 1: "seq"}}, "cross_entropy"
     if name == "tasks":

@@ -122,10 +122,10 @@ void check_step(const Exported& of, Plan plan) {
 }  // namespace
 
 TEST_CASE("a model that PyTorch exported trains as it does there") {
-  const std::string name =
-      GENERATE("gpt2", "bert", "llama", "gpt2-masked", "bert-masked", "llama-masked",
-               "distilbert-masked", "roberta", "resnet", "vit", "swin", "densenet", "unet",
-               "recommender", "patterns", "tasks", "nodes", "scores", "writes", "recurrent");
+  const std::string name = GENERATE("gpt2", "bert", "llama", "gpt2-masked", "bert-masked",
+                                    "llama-masked", "distilbert-masked", "roberta", "resnet", "vit",
+                                    "swin", "densenet", "unet", "recommender", "patterns", "tasks",
+                                    "nodes", "scores", "writes", "recurrent", "ends");
   const std::string exporter = GENERATE("script", "dynamo");
   CAPTURE(name, exporter);
   const Exported of = exported(name, exporter);
@@ -146,9 +146,10 @@ TEST_CASE("a model that PyTorch exported trains alike in stages and over replica
     check_step(exported(name, exporter), plan);
   }
   SECTION("replicas, where no norm takes the batch together") {
-    const std::string name = GENERATE(
-        "gpt2", "bert", "llama", "gpt2-masked", "bert-masked", "llama-masked", "distilbert-masked",
-        "roberta", "vit", "recommender", "patterns", "tasks", "nodes", "scores", "recurrent");
+    const std::string name =
+        GENERATE("gpt2", "bert", "llama", "gpt2-masked", "bert-masked", "llama-masked",
+                 "distilbert-masked", "roberta", "vit", "recommender", "patterns", "tasks", "nodes",
+                 "scores", "recurrent", "ends");
     CAPTURE(name, exporter);
     Plan plan = plan_of_graph();
     plan.parallel.data = 2;
