@@ -9,12 +9,13 @@ namespace trainyard {
 
 namespace {
 
-/// Nodes that must not mix samples, or repeat what is for all: which dim the batch is decides what
-/// they are.
+/// Nodes that must not mix samples, go through them, choose by their number, or repeat what is for
+/// all: which dim the batch is decides what they are.
 bool asks_for_batch(const OnnxNode& node) {
   constexpr std::string_view kOps[] = {"ReduceMean", "ReduceMax", "ReduceMin", "ReduceLogSumExp",
                                        "LogSoftmax", "TopK",      "ScatterND", "GatherND",
-                                       "Pad",        "Expand"};
+                                       "Pad",        "Expand",    "If",        "LSTM",
+                                       "GRU",        "RNN"};
   return std::find(std::begin(kOps), std::end(kOps), node.op) != std::end(kOps);
 }
 

@@ -1,7 +1,9 @@
 // LSTM, GRU and RNN, step by step: one product of all steps' inputs, and one of each step's state.
 #include <algorithm>
 
+#include "engine/base/user_text.h"
 #include "models/onnx/importer.h"
+#include "models/onnx/slice_range.h"
 
 namespace trainyard {
 
@@ -15,6 +17,12 @@ std::int64_t gates_of(std::string_view op) { return op == "LSTM" ? 4 : op == "GR
 /// Those of one direction, as PyTorch has them.
 std::string_view usual_activations(std::string_view op) {
   return op == "LSTM" ? "Sigmoid,Tanh,Tanh" : op == "GRU" ? "Sigmoid,Tanh" : "Tanh";
+}
+
+/// What an RNN makes states by.
+OpKind bent_of(const OnnxNode& node) {
+  const bool relu = node.op == "RNN" && node.text("activations", "Tanh").starts_with("Relu");
+  return relu ? OpKind::kRelu : OpKind::kTanh;
 }
 
 }  // namespace
@@ -81,11 +89,44 @@ TensorId OnnxImporter::state_before(const OnnxNode& node, std::size_t input, std
   return graph_.mul("repeated", constant_tensor(one), ones_of_batch(2, options_.compute));
 }
 
-void OnnxImporter::recurrent(const OnnxNode& node) {
+/// Gates are cut from weights of all gates: where rows of them are left that nothing reads, the
+/// file is none of the module's.
+void OnnxImporter::check_whole_weights(const OnnxNode& node, std::size_t input) {
+  std::vector<int> behind{node.inputs[input]};
+  while (!behind.empty()) {
+    const int id = behind.back();
+    behind.pop_back();
+    if (id == kNoOnnxValue) continue;
+    if (made_by_[id] != kNobody) {
+      const OnnxNode& maker = model_.nodes[made_by_[id]];
+      const bool joins = maker.op == "Concat";
+      if (joins || maker.op == "Slice" || maker.op == "Unsqueeze")
+        behind.insert(behind.end(), maker.inputs.begin(),
+                      joins ? maker.inputs.end() : maker.inputs.begin() + 1);
+      continue;
+    }
+    if (value(id).kind != Value::Kind::kInitializer || value(id).dims.empty()) continue;
+    std::int64_t read = 0;
+    for (const int reader : readers_[id]) {
+      const OnnxNode& cut = model_.nodes[reader];
+      if (cut.op != "Slice") return;
+      const auto ranges = slice_ranges(cut, dims_of(id), constants_behind(cut, 1));
+      if (ranges.size() != 1 || ranges[0].axis != 0 || ranges[0].step != 1) return;
+      read = std::max(read, ranges[0].begin + ranges[0].count);
+    }
+    if (const std::int64_t rows = dims_of(id)[0]; read < rows)
+      throw FoldError("reads " + std::to_string(read) + " of the " + std::to_string(rows) +
+                      " rows of " + quoted(initializer(value(id)).name) +
+                      ", and nothing reads the others: so PyTorch writes an LSTM with proj_size, "
+                      "whose projection is not in the file; train one without proj_size");
+  }
+}
+
+/// What is known of a recurrent node's operands before any op is made.
+void OnnxImporter::check_recurrence(const OnnxNode& node) {
   const std::string& op = node.op;
-  const std::string direction = node.text("direction", "forward");
+  const bool twice = node.text("direction", "forward") == "bidirectional";
   const Dims of_x = dims_of(in(node, 0)), of_w = dims_of(in(node, 1)), of_r = dims_of(in(node, 2));
-  const bool twice = direction == "bidirectional";
   if (of_x.size() != 3 || of_w.size() != 3 || of_r.size() != 3 || of_w[0] != (twice ? 2 : 1))
     throw FoldError("has operands of other dims");
   if (node.integer("layout", 0) != 0 || node.integer("input_forget", 0) != 0 ||
@@ -95,7 +136,18 @@ void OnnxImporter::recurrent(const OnnxNode& node) {
         "which is not modelled");
   if (op == "GRU" && node.integer("linear_before_reset", 0) == 0)
     throw FoldError("resets states before their product, which is not modelled");
-  const std::int64_t steps = of_x[0], batch = of_x[1], width = of_r[2];
+  const std::int64_t steps = of_x[0], width = of_r[2];
+  // No larger batch says which dim that is of a file for one alone.
+  const bool open = wider_ != nullptr && !wider_->empty();
+  const bool through_batch =
+      open ? (*wider_)[node.inputs[0]].size() == 3 && (*wider_)[node.inputs[0]][0] != steps
+           : wider_ != nullptr && steps == options_.microbatch && of_x[1] != steps;
+  if (through_batch)
+    throw FoldError(
+        "goes through the samples of a batch step by step: the model reads dim 0 as steps, and "
+        "here "
+        "dim 0 of every input is the batch; build the module with batch_first=True, give it inputs "
+        "that have the batch first, and export it again");
   if (steps > kMostSteps)
     throw FoldError("goes through " + std::to_string(steps) + " steps, of which at most " +
                     std::to_string(kMostSteps) + " are modelled");
@@ -105,21 +157,31 @@ void OnnxImporter::recurrent(const OnnxNode& node) {
       throw FoldError("has sequences of lengths of their own, which is not modelled");
   }
   for (std::size_t weights = 1; weights <= 3; ++weights) {
-    if (has_input(node, weights) && constant_of(node.inputs[weights]) != nullptr)
+    if (!has_input(node, weights)) continue;
+    if (constant_of(node.inputs[weights]) != nullptr)
       throw FoldError(
           "has weights that the file holds as constants, which are not trained; export the module "
           "traced, whose weights are parameters");
+    check_whole_weights(node, weights);
   }
   const std::int64_t gates = gates_of(op);
   if (of_w[1] != gates * width || of_r[1] != gates * width || of_w[2] != of_x[2])
     throw FoldError("has operands that do not fit");
-  const std::string named = node.text("activations", usual_activations(op));
-  const bool relu = op == "RNN" && named.starts_with("Relu");
-  std::string expected(relu ? "Relu" : usual_activations(op));
+  std::string expected =
+      bent_of(node) == OpKind::kRelu ? "Relu" : std::string(usual_activations(op));
   if (twice && node.find("activations") != nullptr) expected += "," + expected;
-  if (named != expected)
+  if (node.text("activations", usual_activations(op)) != expected)
     throw FoldError("has other activations than PyTorch's, which is not modelled");
+}
 
+void OnnxImporter::recurrent(const OnnxNode& node) {
+  check_recurrence(node);
+  const std::string& op = node.op;
+  const std::string direction = node.text("direction", "forward");
+  const bool twice = direction == "bidirectional";
+  const Dims of_x = dims_of(node.inputs[0]), of_w = dims_of(node.inputs[1]);
+  const std::int64_t steps = of_x[0], batch = of_x[1], width = dims_of(node.inputs[2])[2];
+  const std::int64_t gates = gates_of(op);
   const std::string& where = module(node);
   const TensorId x = full_tensor(node.inputs[0]);
   const auto one_direction = [&](std::size_t input, std::int64_t at) {
@@ -153,7 +215,7 @@ void OnnxImporter::recurrent(const OnnxNode& node) {
                           width,
                           matrix(2),
                           of_states,
-                          relu ? OpKind::kRelu : OpKind::kTanh,
+                          bent_of(node),
                           state_before(node, 5, at, of_state),
                           op == "LSTM" ? state_before(node, 6, at, of_state) : TensorId(kNoIndex)};
     const bool reverse = direction == "reverse" || at == 1;

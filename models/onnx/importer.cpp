@@ -8,7 +8,6 @@
 #include "engine/base/user_text.h"
 #include "engine/graph/dead_ops.h"
 #include "models/layer_groups.h"
-#include "models/onnx/slice_range.h"
 
 namespace trainyard {
 
@@ -50,6 +49,8 @@ OnnxGraph OnnxImporter::run() {
     v.initializer = static_cast<int>(i);
     v.dims = model_.initializers[i].dims;
   }
+  has_branches_ = std::any_of(model_.nodes.begin(), model_.nodes.end(),
+                              [](const OnnxNode& node) { return node.op == "If"; });
   find_targets();
   bind_inputs();
   mark_needed();
@@ -221,6 +222,7 @@ bool OnnxImporter::try_fold(const OnnxNode& node) {
     v.constant = (*made)[i];
     v.dims = v.constant->dims;
   }
+  if (!of_batch_size_.empty()) pass_batch_size_on(node, inputs);
   return true;
 }
 
@@ -305,52 +307,6 @@ std::optional<double> OnnxImporter::scalar(int id) {
 const std::string& OnnxImporter::module(const OnnxNode& node) {
   static const std::string whole = "model";
   return node.module.empty() ? whole : node.module;
-}
-
-void OnnxImporter::give_shape(const OnnxNode& node) {
-  const Dims& dims = dims_of(in(node, 0));
-  OnnxConstant out;
-  out.type = OnnxType::kInt64;
-  if (node.op == "Size") {
-    double all = 1;
-    for (const std::int64_t dim : dims) all *= static_cast<double>(dim);
-    out.numbers = {all};
-  } else {
-    const auto count = static_cast<std::int64_t>(dims.size());
-    const auto bound = [&](std::int64_t at) {
-      return std::clamp<std::int64_t>(at < 0 ? at + count : at, 0, count);
-    };
-    const std::int64_t end = bound(node.integer("end", count));
-    for (std::int64_t d = bound(node.integer("start", 0)); d < end; ++d)
-      out.numbers.push_back(static_cast<double>(dims.begin()[d]));
-    out.dims = {static_cast<std::int64_t>(out.numbers.size())};
-  }
-  Value& v = value(node.outputs[0]);
-  v.kind = Value::Kind::kConstant;
-  v.dims = out.dims;
-  v.constant = done(std::move(out));
-}
-
-/// Whether it is of no branch, or of the one that a constant condition chooses.
-bool OnnxImporter::is_taken(const OnnxNode& node) {
-  if (node.condition == kNoOnnxValue) return true;
-  const auto condition = scalar(node.condition);
-  return condition && (*condition != 0) == node.holds;
-}
-
-void OnnxImporter::take_branch(const OnnxNode& node) {
-  const auto condition = scalar(node.inputs[0]);
-  if (!condition) throw FoldError("chooses a branch by data, which is not modelled");
-  const std::size_t first = *condition != 0 ? 1 : 1 + node.outputs.size();
-  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    const int from = node.inputs[first + i];
-    if (node.outputs[i] == kNoOnnxValue) continue;
-    if (value(from).kind == Value::Kind::kTensor) {
-      value(from).finer == kNoIndex ? tensor(from) : finer_tensor(from);
-      made_by_[node.outputs[i]] = now_;
-    }
-    value(node.outputs[i]) = value(from);
-  }
 }
 
 void OnnxImporter::run_node(const OnnxNode& node) {

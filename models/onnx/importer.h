@@ -164,12 +164,16 @@ class OnnxImporter {
   static const std::unordered_map<std::string_view, Handler>& handlers();
   static std::string reason_against(std::string_view op);
   void run_node(const OnnxNode& node);
-  bool is_taken(const OnnxNode& node);
-  void take_branch(const OnnxNode& node);
   bool is_unread(const OnnxNode& node);
   bool is_unread(int id) const;
-  void give_shape(const OnnxNode& node);
   void pass_input(const OnnxNode& node) { pass_on(node); }
+
+  // import_branches.cpp
+  bool is_batch_size(int id, std::int64_t dim) const;
+  void give_shape(const OnnxNode& node);
+  void pass_batch_size_on(const OnnxNode& node, FoldInputs inputs);
+  bool is_taken(const OnnxNode& node);
+  void take_branch(const OnnxNode& node);
 
   // import_masks.cpp
   struct MaskAlone;
@@ -299,6 +303,8 @@ class OnnxImporter {
   // import_recurrent.cpp
   struct Recurrence;
   void recurrent(const OnnxNode& node);
+  void check_recurrence(const OnnxNode& node);
+  void check_whole_weights(const OnnxNode& node, std::size_t input);
   TensorId state_before(const OnnxNode& node, std::size_t input, std::int64_t direction,
                         const Dims& dims);
 
@@ -339,6 +345,9 @@ class OnnxImporter {
   std::map<int, Sequence> sequences_;  // by value
   Numbered<TensorId> parameters_;      // [initializer]: that are not merged
   std::map<std::pair<int, std::string>, TensorId> merged_parameters_;  // by initializer and module
+  // Constants of which some elements follow from how large the batch is: ones mark those.
+  std::unordered_map<int, ConstantRef> of_batch_size_;
+  bool has_branches_ = false;
   std::vector<OnnxWeight> weights_;
   std::unordered_map<std::string, int> names_;  // of parameters -> the next number behind it
   TensorId ones_ = kNoIndex;

@@ -13,6 +13,28 @@ namespace {
   throw ConfigError(SourcePos{config.onnx->file}, "", problem);
 }
 
+/// Where a dim behind the first is called the batch, and what that takes; "": none is.
+std::string batch_behind(const OnnxInput& input) {
+  for (std::size_t d = 1; d < input.dims.size(); ++d) {
+    if (input.dims[d].symbol.starts_with("batch"))
+      return "dim " + std::to_string(d) + " is " + quoted(input.dims[d].symbol) +
+             ", where dim 0 is the batch here; export the model with that first (of recurrent "
+             "modules batch_first=True)";
+  }
+  return {};
+}
+
+/// What is wrong with a dim that has no size.
+std::string open_dim(const OnnxInput& input, std::size_t d) {
+  const std::string& symbol = input.dims[d].symbol;
+  const std::string dim = "dim " + std::to_string(d);
+  if (symbol.empty()) return dim + " has no size and no name; export it with one";
+  const std::string say = "say model.axes: {" + printable(symbol, 40) + ": ...}";
+  const std::string turned = batch_behind(input);
+  if (symbol.starts_with("batch") && !turned.empty()) return turned + ", or " + say;
+  return dim + " is " + quoted(symbol) + "; " + say;
+}
+
 }  // namespace
 
 std::string axis_key(const std::string& axis) { return "model.axes." + axis; }
@@ -32,17 +54,16 @@ std::vector<std::int64_t> onnx_input_dims(const ModelConfig& config, const OnnxI
         const std::string other = " has a batch of " + std::to_string(size) +
                                   ", and microbatches here are of " + std::to_string(batch) +
                                   " samples; ";
-        if (!bound) fail(config, name + other + "export it with a dynamic first axis");
+        const std::string turned = batch_behind(input);
+        if (!bound)
+          fail(config,
+               name + other + (turned.empty() ? "export it with a dynamic first axis" : turned));
         throw ConfigError({}, axis_key(dim.symbol),
                           name + other + "leave the axis out, training.microbatch binds it");
       }
       size = batch;
     }
-    if (size == 0)
-      fail(config, name + ": dim " + std::to_string(d) +
-                       (dim.symbol.empty() ? " has no size and no name; export it with one"
-                                           : " is " + quoted(dim.symbol) + "; say model.axes: {" +
-                                                 printable(dim.symbol, 40) + ": ...}"));
+    if (size == 0) fail(config, name + ": " + open_dim(input, d));
     dims.push_back(size);
   }
   return dims;

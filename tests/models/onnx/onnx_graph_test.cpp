@@ -99,6 +99,30 @@ TEST_CASE("of an If the branch is read that sizes choose") {
   CHECK(problems_of([&] { graph_of(half); }) == "m.onnx: node 'y' (If): has no two branches");
 }
 
+TEST_CASE("an If that the batch chooses is refused, whatever this batch would choose") {
+  // One number of the shape [N, 4], or half of it, is compared with 4.
+  const auto problem = [](std::int64_t dim, bool halved, std::int64_t batch) {
+    OnnxFile file;
+    file.input("x", {"N", std::int64_t{4}}).weight("fc.weight", {4, 3}).integers("four", {4});
+    file.integers("dim", {dim}).integers("two", {2}).node("Shape", {"x"}, {"shape"});
+    file.node("Gather", {"shape", "dim"}, {"size"}).set("axis", 0);
+    if (halved) file.node("Div", {"size", "two"}, {"half"});
+    file.node("Less", {"four", halved ? "half" : "size"}, {"more"}).node("If", {"more"}, {"y"});
+    add_branch(file, "then_branch", "Det", {"x"});
+    add_branch(file, "else_branch", "MatMul", {"x", "fc.weight"});
+    return problems_of([&] { graph_of(file.output("y"), batch); });
+  };
+  const std::string refused =
+      "m.onnx: node 'y' (If): chooses a branch by the size of the batch, which differs with "
+      "microbatches and replicas; export the branch that is meant";
+  const std::int64_t batch = GENERATE(1, 2, 4, 6);
+  CAPTURE(batch);
+  CHECK(problem(0, false, batch) == refused);
+  CHECK(problem(0, true, batch) == refused);  // the same number for 2 and for 3 samples
+  CHECK(problem(1, false, batch) == "none");
+  CHECK(problem(1, true, batch) == "none");
+}
+
 TEST_CASE("the batch is the microbatch, and other axes are the study's") {
   CHECK(problems_of([&] {
           graph_of(classifier({std::int64_t{8}, std::int64_t{4}}));
