@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/base/user_text.h"
+#include "study/attention.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 
@@ -142,11 +143,12 @@ void check_offload(const Study& study) {
             "is not copied in this version; write recompute: full");
   }
   if (study.recompute.method == RecomputeConfig::Method::kSelective &&
-      study.training.flash_attention == FlashAttention::kOn) {
-    fail_at(study, key,
-            "copies what recomputation keeps, and recompute: selective keeps nothing for flash "
-            "attention; "
-            "write recompute: full");
+      (study.training.flash_attention == FlashAttention::kOn || !may_attend(study.model))) {
+    fail_at(
+        study, key,
+        std::string("copies what recomputation keeps, and recompute: selective keeps nothing ") +
+            (may_attend(study.model) ? "for flash attention" : "without attention") +
+            "; write recompute: full");
   }
 }
 

@@ -12,6 +12,7 @@
 #include "engine/passes/tensor_methods.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/plan/plan_limits.h"
+#include "study/attention.h"
 #include "study/compile_study.h"
 #include "study/framework_profile.h"
 #include "study/study_origin.h"
@@ -86,11 +87,17 @@ void check_tensor(const Study& study) {
 }
 
 void warn_of_recompute(Study& study) {
-  if (study.recompute.method == RecomputeConfig::Method::kSelective &&
-      study.recompute.modules.empty() && study.training.flash_attention == FlashAttention::kOn) {
-    study.warnings.push_back(
-        "recompute: selective changes nothing with flash attention, which "
-        "keeps no scores to recompute");
+  if (study.recompute.method != RecomputeConfig::Method::kSelective ||
+      !study.recompute.modules.empty())
+    return;
+  if (!may_attend(study.model)) {
+    study.warnings.push_back("recompute: selective changes nothing: family " +
+                             std::string(to_string(study.model.family)) +
+                             " has no attention, whose scores it recomputes");
+  } else if (study.training.flash_attention == FlashAttention::kOn) {
+    study.warnings.emplace_back(
+        "recompute: selective changes nothing with flash attention, which keeps no scores to "
+        "recompute");
   }
 }
 

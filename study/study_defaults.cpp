@@ -6,6 +6,7 @@
 #include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
+#include "study/attention.h"
 #include "study/data_kinds.h"
 #include "study/framework_profile.h"
 #include "study/study_origin.h"
@@ -88,6 +89,15 @@ std::string flash_obstacle(const Study& study) {
 /// docs/contract.md section 2, row `training.flash_attention`.
 void resolve_flash_attention(Study& study, const SoftwareProfile& software) {
   FlashAttention& flash = study.training.flash_attention;
+  if (!may_attend(study.model)) {
+    const std::string rule =
+        "family " + std::string(to_string(study.model.family)) + " has no attention";
+    if (flash == FlashAttention::kOn)
+      study.warnings.push_back("training.flash_attention is not used: " + rule);
+    flash = FlashAttention::kOff;
+    study.origins["training.flash_attention"] = derived_origin(rule);
+    return;
+  }
   const std::string obstacle = flash_obstacle(study);
   if (flash == FlashAttention::kOn && !obstacle.empty()) {
     fail_at(study, "training.flash_attention", obstacle + "; write auto or false");

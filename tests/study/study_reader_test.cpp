@@ -217,6 +217,24 @@ TEST_CASE("selective recompute with flash attention warns, and so do idle device
             "pp(4) * dp(1) * tp(2) = 8 ranks leave 8 of 16 devices idle"});
 }
 
+TEST_CASE("keys that speak of attention warn where the family has none") {
+  const std::string text =
+      "model: {family: mamba2, layers: 2, hidden: 64, vocab: 90, seq_len: 64}\n"
+      "cluster: {preset: box, nodes: 1}\ntraining: {global_batch: 64}\n";
+  CHECK(read(text).warnings.empty());
+  CHECK(read(text).training.flash_attention == FlashAttention::kOff);
+  CHECK(read(text, {"recompute=full", "training.flash_attention=false"}).warnings.empty());
+  const Study study = read(text, {"recompute=selective", "training.flash_attention=true"});
+  const std::string selective =
+      "recompute: selective changes nothing: family mamba2 has no attention, whose scores it "
+      "recomputes";
+  CHECK(study.warnings ==
+        std::vector<std::string>{
+            "training.flash_attention is not used: family mamba2 has no attention", selective});
+  CHECK(study.training.flash_attention == FlashAttention::kOff);
+  CHECK(read(resolved_study_text(study)).warnings == std::vector<std::string>{selective});
+}
+
 TEST_CASE("what a study says of drives that nothing lies on warns, once") {
   const std::vector<std::string> drives = {
       "cluster.nvme={read: 7 GB/s, write: 3 GB/s, drives: 4, capacity: 2 TB}"};

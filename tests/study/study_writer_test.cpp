@@ -136,6 +136,7 @@ TEST_CASE("a state space model is written with the keys that it has, and read ba
   for (const char* key : {" image_size:", " heads:", " activation:", " linear_bias:"})
     CHECK(text.find(key) == text.npos);
   CHECK(read(text).model == study.model);
+  CHECK(read(text).warnings.empty());
 }
 
 TEST_CASE("towers of texts and images are written with their keys, and read back") {
