@@ -10,6 +10,7 @@
 #include "engine/plan/plan_limits.h"
 #include "models/hugging_face_keys.h"
 #include "models/hugging_face_parts.h"
+#include "models/hugging_face_places.h"
 #include "models/hugging_face_readers.h"
 #include "models/json_object.h"
 #include "models/model.h"
@@ -260,19 +261,14 @@ std::string without_infinity(std::string text) {
   return text;
 }
 
-}  // namespace
-
-HuggingFaceModel parse_hugging_face_config(const std::string& text, const std::string& file_name) {
-  const JsonObject json(without_infinity(text), file_name);
-  HuggingFaceModel model = read_model(json);
-  model.config.name = file_name;
-  if (const std::optional<ModelProblem> problem = find_problem(model.config)) {
-    json.fail(problem->key, problem->problem);
-  }
-  return model;
+/// `key` is the study's.
+[[noreturn]] void fail_at_key(const JsonObject& json, const std::string& key,
+                              const std::string& problem) {
+  const std::string theirs = key_in_file(json, json.text("model_type", ""), key);
+  json.fail(theirs.empty() ? key : theirs, problem);
 }
 
-HuggingFaceModel read_hugging_face_config(const std::string& path) {
+std::string text_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text(kMaxFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -283,7 +279,27 @@ HuggingFaceModel read_hugging_face_config(const std::string& path) {
   if (text.size() > kMaxFileBytes) {
     throw ConfigError(SourcePos{path}, "", "larger than 1 MiB; expected a config.json");
   }
-  return parse_hugging_face_config(text, path);
+  return text;
+}
+
+}  // namespace
+
+HuggingFaceModel parse_hugging_face_config(const std::string& text, const std::string& file_name) {
+  const JsonObject json(without_infinity(text), file_name);
+  HuggingFaceModel model = read_model(json);
+  model.config.name = file_name;
+  if (const std::optional<ModelProblem> problem = find_problem(model.config))
+    fail_at_key(json, problem->key, problem->problem);
+  return model;
+}
+
+HuggingFaceModel read_hugging_face_config(const std::string& path) {
+  return parse_hugging_face_config(text_of(path), path);
+}
+
+void fail_in_hugging_face_config(const std::string& path, const std::string& key,
+                                 const std::string& problem) {
+  fail_at_key(JsonObject(without_infinity(text_of(path)), path), key, problem);
 }
 
 }  // namespace trainyard

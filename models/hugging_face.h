@@ -20,4 +20,8 @@ struct HuggingFaceModel {
 HuggingFaceModel read_hugging_face_config(const std::string& path);
 HuggingFaceModel parse_hugging_face_config(const std::string& text, const std::string& file_name);
 
+/// Throws ConfigError at the key of the file that says `key` of the study's model.
+[[noreturn]] void fail_in_hugging_face_config(const std::string& path, const std::string& key,
+                                              const std::string& problem);
+
 }  // namespace trainyard

@@ -13,6 +13,7 @@
 #include "engine/base/indexed.h"
 #include "engine/base/json_fields.h"
 #include "engine/base/mapped_file.h"
+#include "engine/base/user_text.h"
 #include "models/model.h"
 #include "real/checkpoint/convert.h"
 #include "real/checkpoint/host_file.h"
@@ -126,6 +127,20 @@ const SafetensorsTensor* find_tensor(const FoundTensors& theirs, const HuggingFa
   return nullptr;
 }
 
+/// What is read from tensors that the files lack: each with a weight of ours.
+std::string without(const std::vector<const HuggingFaceWeight*>& missing) {
+  constexpr std::int64_t kShown = 20;
+  std::vector<std::string> shown;
+  for (const HuggingFaceWeight* one : missing) {
+    if (std::ssize(shown) < kShown) shown.push_back(one->theirs);
+  }
+  if (missing.size() == 1)
+    return "has no " + shown.front() + ", which " + missing.front()->ours + " is read from";
+  if (std::ssize(missing) > kShown)
+    shown.push_back(std::to_string(std::ssize(missing) - kShown) + " more");
+  return "lacks " + std::to_string(missing.size()) + " tensors of the model: " + join_words(shown);
+}
+
 struct Source {
   HuggingFaceWeight weight;
   const SafetensorsTensor* tensor = nullptr;
@@ -216,7 +231,11 @@ HuggingFaceWeights HuggingFaceWeights::open(const std::string& path, const Model
   const Graph graph = graph_of_weights(config);
   std::string problem;
   for (const HuggingFaceType type : hugging_face_types(config)) {
-    const HuggingFaceWeight* missing = nullptr;
+    std::vector<const HuggingFaceWeight*> missing;  // each tensor of theirs once
+    std::set<std::string_view> noted;
+    const auto note = [&](const HuggingFaceWeight& weight) {
+      if (noted.insert(weight.theirs).second) missing.push_back(&weight);
+    };
     const std::vector<HuggingFaceWeight> weights = hugging_face_weights(type, graph);
     parts->type = type;
     parts->used.clear();
@@ -226,14 +245,13 @@ HuggingFaceWeights HuggingFaceWeights::open(const std::string& path, const Model
       const SafetensorsTensor* tensor = find_tensor(theirs, weight, base_prefix(type), parts->used);
       if (std::ssize(known) == weight.part.of) continue;  // the copy of what they keep twice
       if (tensor != nullptr) known.push_back({weight, tensor});
-      if (tensor == nullptr && weight.part.of > 1 && missing == nullptr) missing = &weight;
+      if (tensor == nullptr && weight.part.of > 1) note(weight);
     }
     for (const HuggingFaceWeight& weight : weights) {
-      if (missing == nullptr && parts->sources[weight.ours].empty()) missing = &weight;
+      if (parts->sources[weight.ours].empty()) note(weight);
     }
-    if (missing == nullptr) return HuggingFaceWeights(std::move(parts));
-    if (problem.empty())  // of the usual class
-      problem = "has no " + missing->theirs + ", which " + missing->ours + " is read from";
+    if (missing.empty()) return HuggingFaceWeights(std::move(parts));
+    if (problem.empty()) problem = without(missing);  // of the usual class
   }
   refuse(path, problem);
 }

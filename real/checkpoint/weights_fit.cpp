@@ -1,11 +1,14 @@
 #include "real/checkpoint/weights_fit.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string_view>
 
+#include "engine/base/error.h"
 #include "engine/base/user_text.h"
+#include "models/hugging_face.h"
 #include "real/checkpoint/host_file.h"
 #include "real/checkpoint/name_pattern.h"
 #include "real/checkpoint/stored_weights.h"
@@ -53,6 +56,44 @@ bool is_state(std::string_view name) {
   fail_at(study, has_layers ? "model.layers" : "model", text + way_out);
 }
 
+/// What the config.json beside weights says of the model that no shape of a weight shows.
+Names check_config_beside(const ModelConfig& model, const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder =
+      fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path();
+  const std::string file = (folder / "config.json").string();
+  if (!fs::exists(file, error)) return {};
+  ModelConfig theirs;
+  try {
+    theirs = read_hugging_face_config(file).config;
+  } catch (const ConfigError& reason) {
+    return {"--weights " + printable(path) +
+            ": its config.json is not compared with the model: " + reason.what()};
+  }
+  if (theirs.family != model.family) return {};  // names of weights have told them apart
+  const struct {
+    const char* key;
+    std::int64_t theirs, ours;
+  } kNumbers[] = {{"heads", theirs.heads, model.heads},
+                  {"kv_heads", theirs.kv_heads, model.kv_heads},
+                  {"head_dim", theirs.head_dim, model.head_dim},
+                  {"groups", theirs.groups, model.groups}};
+  const std::string remedy = "; say the model that the weights are of";
+  for (const auto& [key, said, ours] : kNumbers) {
+    if (said != ours)
+      fail_in_hugging_face_config(file, key,
+                                  std::to_string(said) + " in the weights' model, where model." +
+                                      key + " is " + std::to_string(ours) + remedy);
+  }
+  if (theirs.activation != model.activation)
+    fail_in_hugging_face_config(file, "activation",
+                                std::string(to_string(theirs.activation)) +
+                                    " in the weights' model, where model.activation is " +
+                                    std::string(to_string(model.activation)) + remedy);
+  return {};
+}
+
 }  // namespace
 
 void check_weights_fit(const Study& study, const Graph& graph, const Checkpoint& checkpoint,
@@ -88,6 +129,7 @@ void check_weights_fit(const Study& study, const Graph& graph, const Checkpoint&
 
 std::vector<std::string> check_weights_fit(const Study& study, const std::string& path,
                                            const HuggingFaceWeights& weights) {
+  Names warnings = check_config_beside(study.model, path);
   const HuggingFaceWeights::LeftOver left = weights.left_over();
   if (!left.of_model.empty()) {
     std::set<std::string> patterns;
@@ -95,10 +137,11 @@ std::vector<std::string> check_weights_fit(const Study& study, const std::string
     refuse_weights(study, path, {"has " + some_of(left.of_model) + ", which the model has not"},
                    differ_by_layers(left.of_model, patterns), "");
   }
-  if (left.of_heads.empty()) return {};
-  return {"--weights " + printable(path) + ": " + some_of(left.of_heads) +
-          (left.of_heads.size() == 1 ? " is not read: the model has no such head"
-                                     : " are not read: the model has no such heads")};
+  if (!left.of_heads.empty())
+    warnings.push_back("--weights " + printable(path) + ": " + some_of(left.of_heads) +
+                       (left.of_heads.size() == 1 ? " is not read: the model has no such head"
+                                                  : " are not read: the model has no such heads"));
+  return warnings;
 }
 
 }  // namespace trainyard

@@ -16,8 +16,9 @@ namespace trainyard {
 void check_weights_fit(const Study& study, const Graph& graph, const Checkpoint& checkpoint,
                        const std::string& way_out);
 
-/// The same of what `weights`, read from `path`, has beside the model. Answers a warning about
-/// heads that it has for other tasks.
+/// The same of what `weights`, read from `path`, has beside the model, and, at the key of a
+/// config.json beside them, of what that says otherwise and no shape shows. Answers warnings: about
+/// heads that the weights have for other tasks, and a config.json that was not compared.
 std::vector<std::string> check_weights_fit(const Study& study, const std::string& path,
                                            const HuggingFaceWeights& weights);
 

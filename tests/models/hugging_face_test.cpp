@@ -278,7 +278,7 @@ TEST_CASE("what cannot be built names the key, where it is, and what would work"
   CHECK(error_of(R"({"model_type": "gpt2", "n_layer": 1e99})") ==
         "c.json:1:24: n_layer: expected an integer, got 1e+99");
   CHECK(error_of(R"({"model_type": "gpt2", "n_layer": 100001})") ==
-        "c.json:1:1: layers: expected at most 100000, got 100001");
+        "c.json:1:24: n_layer: expected at most 100000, got 100001");
   CHECK(error_of(R"({"model_type": "gpt2", "n_head": 7})") ==
         "c.json:1:24: n_head: 7 does not divide n_embd, 768");
   CHECK(error_of(R"({"model_type": "llama", "num_key_value_heads": 5})") ==
