@@ -138,6 +138,13 @@ void save_hugging_face(const Checkpoint& checkpoint, const ModelConfig& config,
   file.finish();
 }
 
+std::vector<std::string> notes_on_reading(const ModelConfig& config) {
+  if (config.family != Family::kMamba2 || config.groups == 1) return {};
+  return {"Mamba2ForCausalLM norms each of the " + std::to_string(config.groups) +
+          " groups by itself, as here, in transformers 5.23.0; 4.46.3 does in "
+          "mamba_ssm's kernels alone, and elsewhere takes one norm over all groups"};
+}
+
 void save_own_weights(const Checkpoint& checkpoint, const Graph& graph, const std::string& folder,
                       DType dtype, const std::string& written_by) {
   Weights weights;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "engine/base/dtype.h"
 #include "engine/graph/graph.h"
@@ -21,6 +22,9 @@ void save_hugging_face(const Checkpoint& checkpoint, const ModelConfig& config,
 /// own names. Those of an ONNX file are PyTorch's, where the file has them.
 void save_own_weights(const Checkpoint& checkpoint, const Graph& graph, const std::string& folder,
                       DType dtype, const std::string& written_by = "");
+
+/// Where versions of transformers compute what is saved for `config` otherwise than here.
+std::vector<std::string> notes_on_reading(const ModelConfig& config);
 
 /// config.json for `config`. read_hugging_face_config() gives back the same, but for what that file
 /// cannot hold: name, pad_vocab_to, next_sentence, and lengths below the longest possible.

@@ -32,6 +32,7 @@ int run_export(const ExportOptions& options) {
     save_own_weights(checkpoint, prepared.model, options.out, *precision, out.mark());
   }
   out.commit(files_of("export"));
+  if (has_class) print_warnings(notes_on_reading(prepared.study.model));
   print_text(options.out +
              (has_class ? ": config.json and model.safetensors of step "
                         : ": model.safetensors of step ") +

@@ -337,6 +337,21 @@ TEST_CASE("what is left over in a file is of the model, or of a head for another
         std::vector<std::string>{"cls.predictions.decoder.weight"});
 }
 
+TEST_CASE("what classes of transformers compute otherwise in some versions is said") {
+  ModelConfig config;
+  config.family = Family::kMamba2;
+  config.groups = 1;
+  CHECK(notes_on_reading(config).empty());
+  config.groups = 4;
+  CHECK(notes_on_reading(config) ==
+        std::vector<std::string>{
+            "Mamba2ForCausalLM norms each of the 4 groups by itself, as here, in transformers "
+            "5.23.0; 4.46.3 does in mamba_ssm's kernels alone, and elsewhere takes one norm over "
+            "all groups"});
+  config.family = Family::kGpt;
+  CHECK(notes_on_reading(config).empty());
+}
+
 TEST_CASE("a checkpoint of another model is not saved") {
   const ScratchFolder scratch;
   ModelConfig config = tiny(Family::kLlama);
