@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -66,21 +66,38 @@ class Grouper {
   std::int64_t elements_of(const Op& op) {
     std::int64_t elements = 0;
     for (const TensorId input : op.inputs) {
-      if (graph_.tensors[input].role == TensorRole::kParameter &&
-          counted_.insert(input.number()).second)
-        elements += num_elements(graph_.tensors[input].shape);
+      if (graph_.tensors[input].role != TensorRole::kParameter || counted_[input]) continue;
+      counted_[input] = true;
+      elements += num_elements(graph_.tensors[input].shape);
     }
     return elements;
   }
 
+  /// A child of a level, which a module lies in.
+  struct Place {
+    std::string_view child;
+    std::pair<const std::string, Level>* level;
+  };
+
+  /// Known once for all ops of the module: their paths are most of the work.
+  const std::vector<Place>& places_of(PathId module) {
+    if (places_.empty()) places_.resize(graph_.modules.size());
+    std::optional<std::vector<Place>>& known = places_[module];
+    if (known) return *known;
+    known.emplace();
+    for (const std::string_view child : numbered_beginnings(graph_.modules[module])) {
+      auto& level = *levels_.try_emplace(level_of(child)).first;
+      level.second.children.insert(child);
+      known->push_back({child, &level});
+    }
+    return *known;
+  }
+
   void count() {
+    counted_.assign(graph_.tensors.size(), false);
     for (const Op& op : graph_.ops) {
       const std::int64_t elements = elements_of(op);
-      for (const std::string_view child : numbered_beginnings(graph_.modules[op.module])) {
-        Level& level = levels_[level_of(child)];
-        level.elements += elements;
-        level.children.insert(child);
-      }
+      for (const Place& place : places_of(op.module)) place.level->second.elements += elements;
     }
   }
 
@@ -102,15 +119,15 @@ class Grouper {
   /// Returns the last op of a layer.
   std::size_t number(const std::string& level) {
     std::unordered_map<std::string_view, std::int32_t> layers;
-    counted_.clear();
+    counted_.assign(graph_.tensors.size(), false);
     std::int32_t now = -1, last = -1;
     std::size_t inside = 0;
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
       Op& op = graph_.ops[OpId(i)];
       if (level.empty() && elements_of(op) > 0) now = ++last, inside = i;
-      for (const std::string_view child : numbered_beginnings(graph_.modules[op.module])) {
-        if (level.empty() || level_of(child) != level) continue;
-        const auto [at, is_new] = layers.emplace(child, last + 1);
+      for (const Place& place : places_of(op.module)) {
+        if (level.empty() || place.level->first != level) continue;
+        const auto [at, is_new] = layers.emplace(place.child, last + 1);
         if (is_new) ++last;
         now = std::max(now, at->second);
         inside = i;
@@ -128,7 +145,8 @@ class Grouper {
 
   Graph& graph_;
   std::map<std::string, Level> levels_;
-  std::unordered_set<std::int64_t> counted_;
+  Indexed<PathId, std::optional<std::vector<Place>>> places_;
+  Indexed<TensorId, bool> counted_;
 };
 
 }  // namespace

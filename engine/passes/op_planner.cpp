@@ -179,9 +179,9 @@ class OpPlanner {
 
   /// Layers repeat: what an op's split depends on. nullptr: it does not split so (problem_).
   const KnownOp* find(const Op& op) {
-    std::string key;
+    key_.clear();
     const auto add_number = [&](std::int64_t number) {
-      key.append(reinterpret_cast<const char*>(&number), sizeof number);
+      key_.append(reinterpret_cast<const char*>(&number), sizeof number);
     };
     const OpAttrs& attrs = op.attrs;
     for (const std::int64_t number :
@@ -209,7 +209,7 @@ class OpPlanner {
       add_number(rules_.mark(id));
       for (const std::int64_t extent : tensor(id).shape) add_number(extent);
     }
-    const auto [it, fresh] = known_.try_emplace(std::move(key));
+    const auto [it, fresh] = known_.try_emplace(key_);
     if (fresh) it->second = split_anew(op);
     return problem_ ? nullptr : &it->second;
   }
@@ -375,6 +375,7 @@ class OpPlanner {
   PlannedGraph out_;
   Indexed<TensorId, int> batch_dim_;  // -1: none
   std::unordered_map<std::string, KnownOp> known_;
+  std::string key_;  // of the op at hand
   std::optional<Infeasible> problem_;
 };
 

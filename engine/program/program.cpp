@@ -80,7 +80,8 @@ void renumber_tables(Program& program) {
   Indexed<AttrId, OpAttrs> attrs = {OpAttrs{}};
   Indexed<AttrId, AttrId> new_attrs(program.attrs.size(), kNoIndex);
   Indexed<PathId, std::string> modules = {""};
-  std::unordered_map<std::string, PathId> module_ids = {{"", PathId(0)}};
+  Indexed<PathId, PathId> new_modules(program.modules.size(), kNoIndex);
+  std::unordered_map<std::string_view, PathId> module_ids = {{"", PathId(0)}};
   for (Segment& segment : program.segments) {
     for (ProgramOp& op : segment.ops) {
       AttrId& known = new_attrs[op.attrs];
@@ -95,10 +96,14 @@ void renumber_tables(Program& program) {
         op.module = PathId(0);
         continue;
       }
-      const std::string& name = program.modules[op.module];
-      const auto [it, fresh] = module_ids.emplace(name, modules.next());
-      if (fresh) modules.push_back(name);
-      op.module = it->second;
+      PathId& module = new_modules[op.module];
+      if (module == kNoIndex) {
+        const std::string& name = program.modules[op.module];
+        const auto [it, fresh] = module_ids.emplace(name, modules.next());
+        if (fresh) modules.push_back(name);
+        module = it->second;
+      }
+      op.module = module;
     }
   }
   program.attrs = std::move(attrs);

@@ -1,13 +1,15 @@
 #include "models/onnx/module_path.h"
 
-#include <vector>
+#include <boost/container/small_vector.hpp>
 
 namespace trainyard {
 
 namespace {
 
-std::vector<std::string_view> parts_of(std::string_view text) {
-  std::vector<std::string_view> parts;
+using Parts = boost::container::small_vector<std::string_view, 12>;
+
+Parts parts_of(std::string_view text) {
+  Parts parts;
   while (!text.empty()) {
     const std::size_t end = text.find('/');
     parts.push_back(text.substr(0, end));
