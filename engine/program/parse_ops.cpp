@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/program/add_attrs.h"
+#include "engine/program/program_form.h"
 #include "engine/program/program_words.h"
 
 namespace trainyard {
@@ -26,7 +27,7 @@ void read_op_name(LineScanner& line, ParserState& state, ProgramOp& op) {
 }
 
 void read_peer(LineScanner& line, const ParserState& state, ProgramOp& op) {
-  if (is_collective(op.kind)) {
+  if (takes_group(op.kind)) {
     op.group = read_known_name(line, "group", "{", state.groups);
   } else if (is_transfer(op.kind)) {
     const std::size_t at = line.position();

@@ -298,6 +298,8 @@ class AssignmentCheck {
 
 }  // namespace
 
+bool takes_group(OpKind kind) { return is_collective(kind) || reorders(kind); }
+
 std::optional<std::string> find_malformed(const Program& program) {
   for (const auto check : {find_malformed_mesh, check_values, check_ops, check_calls}) {
     if (auto problem = check(program)) return problem;

@@ -10,6 +10,9 @@
 
 namespace trainyard {
 
+/// Whether an op of this kind is of a group: collectives, and copies of a group's shards.
+bool takes_group(OpKind kind);
+
 /// What is malformed, naming the value, op or class; nullopt when nothing is.
 std::optional<std::string> find_malformed(const Program& program);
 

@@ -10,6 +10,7 @@
 
 #include "engine/memory/memory.h"
 #include "engine/passes/compile.h"
+#include "engine/program/program_text.h"
 #include "tests/support/unit_events.h"
 
 namespace trainyard {
@@ -43,6 +44,7 @@ TEST_CASE(
                "copy b2",   "gather b3", "layer 1", "free b2", "add b1",    "pack b2",
                "reduce b2", "copy b3",   "layer 0", "free b3", "add b2",    "pack b3",
                "reduce b3", "free b0",   "add b3",  "pack b0", "reduce b0", "add b0"});
+  CHECK(parse_program(to_text(program), "program.txt") == program);  // copies have groups
 }
 
 TEST_CASE("gathers are issued as far ahead as the study says, and as many as may be in flight") {
