@@ -122,6 +122,9 @@ void check_batch_fits(StudyDraft& draft, bool resolved) {
     resolve_zero(draft);
     check_zero(draft);
   });
+  if (resolved)
+    draft.rule({"parallel", "partition", "training.precision", "framework"},
+               [&] { check_fp8_gathers(draft); });
   draft.rule({"parallel.tensor_overlap", "parallel.tensor"}, [&] { check_tensor_overlap(draft); });
   draft.rule({"model.contrast", "training.microbatch", "partition"},
              [&] { check_contrast(draft); });

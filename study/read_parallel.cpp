@@ -184,6 +184,12 @@ void read_zero(Section& parallel, ZeroConfig& zero) {
                 parse_dtype(kReduceTypeWords[read_word(type, "type", kReduceTypeWords)]);
           });
         }},
+       {"gather_dtype",
+        [&] {
+          section.read_given("gather_dtype", [&](const YamlNode& type) {
+            zero.gathers_fp8 = read_word(type, "type of gathers", kFp8GatherWords) == 1;
+          });
+        }},
        {"reshard_after_forward",
         [&] {
           section.read_given("reshard_after_forward",

@@ -52,6 +52,7 @@ void check_data(const Study& study);
 /// together.
 void resolve_zero(Study& study);
 void check_zero(const Study& study);
+void check_fp8_gathers(Study& study);  // defaults are known
 
 /// Whether stages of the layers can be made as partition says.
 void check_partition(const Study& study);

@@ -30,6 +30,10 @@ void write_zero(ResolvedText& out, const ZeroConfig& zero) {
       units += (units.empty() ? "[" : ", ") + yaml_text(unit);
     out.line("units", units.empty() ? std::string(kLayerUnits) : units + "]");
     out.text("layout", kZeroLayoutWords[zero.by == ZeroConfig::By::kRows ? 1 : 0]);
+    if (zero.gathers_fp8) {
+      out.text("gather_dtype", kFp8GatherWords[1]);
+      out.flag("precompute_scales", zero.precomputes_scales);
+    }
     out.integer("prefetch", zero.prefetch);
     out.integer("gathers_in_flight", zero.gathers_in_flight);
     if (zero.reshards_to_some()) {

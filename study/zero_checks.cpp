@@ -81,4 +81,33 @@ void check_zero(const Study& study) {
          "gradients add up in fp64, and are reduced so; leave it out");
 }
 
+void check_fp8_gathers(Study& study) {
+  ZeroConfig& zero = study.parallel.zero;
+  const Fp8Config& fp8 = study.training.fp8;
+  const std::string key = "parallel.zero.gather_dtype";
+  if (!zero.gathers_fp8) {
+    if (zero.precomputes_scales)
+      study.warnings.emplace_back(
+          "parallel.zero.precompute_scales is not used: nothing is gathered in 8 bits (" + key +
+          ")");
+    return;
+  }
+  const auto refuse = [&](bool wrong, const std::string& problem) {
+    if (wrong) fail_at(study, key, problem);
+  };
+  refuse(zero.stage < 3, "fp8 is of stage 3: stage " + std::to_string(zero.stage) +
+                             " gathers no parameters; leave it out, or write stage: 3");
+  refuse(!fp8.on(), "fp8 is of weights that FP8 products read; write training.precision: fp8");
+  refuse(fp8.recipe != Fp8Recipe::kTensorwise,
+         "fp8 goes with recipe tensorwise, by the largest element of a whole weight; write bf16, "
+         "or training.precision: {type: fp8, recipe: tensorwise}");
+  refuse(zero.reshards_to_some(),
+         "fp8 goes with reshard_after_forward true or false in this version, not with pieces of "
+         "what is gathered");
+  refuse(zero.offloads_parameters(),
+         "fp8 casts shards on the device; write bf16 beside parallel.zero.offload: parameters");
+  if (study.parallel.shards() == 1)
+    study.warnings.push_back(key + " is not used: one rank has all of each parameter");
+}
+
 }  // namespace trainyard

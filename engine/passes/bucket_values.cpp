@@ -75,6 +75,9 @@ class BucketValues {
   bool is_half() const {
     return config_.precision == DType::kFp16 || config_.precision == DType::kBf16;
   }
+  DType gathered_type(const Bucket& bucket) const {
+    return bucket.gathers_fp8 ? DType::kE4m3 : config_.precision;
+  }
   DType state_dtype() const {
     return config_.precision == DType::kFp64 ? DType::kFp64 : DType::kFp32;
   }
@@ -230,8 +233,8 @@ class BucketValues {
   /// What is gathered or reduced within a step is so by segments: gather_units().
   void add_whole(Bucket& bucket, const std::string& name, DType gradient_type) {
     const Scope scope = bucket.is_gathered() ? Scope::kStep : Scope::kPersistent;
-    bucket.parameter = buffer(name + ".param", config_.precision, scope, MemoryClass::kParameter,
-                              flat_spec(bucket, false));
+    bucket.parameter = buffer(name + ".param", gathered_type(bucket), scope,
+                              MemoryClass::kParameter, flat_spec(bucket, false));
     bucket.gradient = buffer(name + ".grad", gradient_type, Scope::kStep, MemoryClass::kGradient,
                              gradient_spec(bucket));
     bucket.whole = {bucket.parameter, bucket.gradient};
@@ -272,8 +275,8 @@ class BucketValues {
                              flat_spec(bucket, true));
       bucket.shards.push_back(bucket.loaded);
     }
-    if (!widens) return;
-    bucket.cast_shard = buffer(name + ".param_cast", config_.precision, Scope::kStep,
+    if (!widens && !bucket.gathers_fp8) return;
+    bucket.cast_shard = buffer(name + ".param_cast", gathered_type(bucket), Scope::kStep,
                                MemoryClass::kBuffer, flat_spec(bucket, true));
     bucket.shards.push_back(bucket.cast_shard);
   }
@@ -282,14 +285,14 @@ class BucketValues {
   void add_piece(Bucket& bucket, const std::string& name) {
     bucket.own_piece = own_part(name + ".param_part", bucket.parameter, bucket, reshard_group_);
     bucket.piece =
-        buffer(name + ".param_piece", config_.precision, Scope::kStep, MemoryClass::kParameter,
+        buffer(name + ".param_piece", gathered_type(bucket), Scope::kStep, MemoryClass::kParameter,
                cut_spec(bucket, program_.groups[reshard_group_].axes));
     bucket.pieces = {bucket.own_piece, bucket.piece};
   }
 
   /// What is gathered and what is reduced, where parameters lie in it by their rows.
   void add_packed(Bucket& bucket, const std::string& name, DType gradient_type) {
-    bucket.parameter_packed = buffer(name + ".param_packed", config_.precision, Scope::kStep,
+    bucket.parameter_packed = buffer(name + ".param_packed", gathered_type(bucket), Scope::kStep,
                                      MemoryClass::kParameter, flat_spec(bucket, false));
     bucket.gradient_packed = buffer(name + ".grad_packed", gradient_type, Scope::kStep,
                                     MemoryClass::kGradient, gradient_spec(bucket));

@@ -46,6 +46,10 @@ namespace {
 bool always(const PassSource&) { return true; }
 bool packs_documents(const PassSource& of) { return of.plan.documents.on(); }
 bool overlaps_tensor(const PassSource& of) { return of.plan.parallel.tensor_overlap != "none"; }
+WeightCasts weight_casts(const ParallelConfig& parallel) {
+  if (!shards_parameters(parallel)) return WeightCasts::kOncePerStep;
+  return parallel.zero.gathers_fp8 ? WeightCasts::kGathered : WeightCasts::kAtUse;
+}
 int num_stages(const PassSource& of) { return static_cast<int>(of.forms.size()); }
 
 // The whole compilation: three tables of passes, and make(), which walks them.
@@ -122,9 +126,7 @@ DType differentiate_inputs(const PassSource& of) { return of.plan.training.grad_
 constexpr std::tuple kTrainingPasses = {
     Pass{"fp8", [](const PassSource& of) { return of.plan.training.fp8.on(); },
          [](const PassSource& of) {
-           return std::tuple(of.plan.training.fp8, amax_axes(of),
-                             shards_parameters(of.plan.parallel) ? WeightCasts::kAtUse
-                                                                 : WeightCasts::kOncePerStep);
+           return std::tuple(of.plan.training.fp8, amax_axes(of), weight_casts(of.plan.parallel));
          },
          [](TrainingGraph& training, const PassContext&, const Fp8Config& config,
             const AmaxAxes& axes,

@@ -4,6 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "engine/passes/fp8_gathers.h"
+#include "engine/passes/step_reductions.h"
+
 namespace trainyard {
 
 namespace {
@@ -13,6 +16,14 @@ std::string suffix_of(std::int32_t stage, Phase phase) {
 }
 
 }  // namespace
+
+ProgramOp copy_of_gathered(const GatheredBucket& of, bool from_pieces, GroupId shards) {
+  ProgramOp copy = copy_out_op(shards, of.packed, of.parameter);
+  if (!from_pieces) return copy;
+  copy.kind = OpKind::kDeviceCopy;
+  copy.group = kNoIndex;
+  return copy;
+}
 
 FetchedCopies::FetchedCopies(ProgramDraft& draft, const UnitUses& uses)
     : draft_(draft),
@@ -56,8 +67,12 @@ FetchedCopies::Copies FetchedCopies::make(std::size_t index, std::int32_t stage,
   auto& values = draft_.program.values;
   Copies out;
   if (!bucket.packs() && values[bucket.parameter].scope == Scope::kMicrobatch) {
-    out.gathered = {bucket.parameter, bucket.own_piece, bucket.cast_shard, kNoIndex};
+    out.gathered = {bucket.parameter, bucket.own_piece, bucket.cast_shard, kNoIndex, bucket.by};
     if (bucket.cast_shard != kNoIndex) values[bucket.cast_shard].scope = Scope::kMicrobatch;
+    if (finds_amaxes_each_time(draft_.plan, bucket)) {
+      for (const ValueId amaxes : {bucket.by.amaxes, bucket.by.all_amaxes})
+        values[amaxes].scope = Scope::kMicrobatch;
+    }
     return out;
   }
   const std::string suffix = suffix_of(stage, phase);
@@ -67,15 +82,29 @@ FetchedCopies::Copies FetchedCopies::make(std::size_t index, std::int32_t stage,
     value.scope = Scope::kMicrobatch;
     return out.of[of] = values.add(std::move(value));
   };
-  out.gathered = {bucket.parameter, bucket.own_piece, kNoIndex, kNoIndex};
-  if (bucket.packs()) {
-    out.gathered.packed = copy(bucket.parameter_packed);  // from which the call itself copies
-  } else {
+  const auto copy_family = [&](const auto& holds) {
     // Each stands behind what it lies in.
     for (const ValueId id : families_[index]) {
+      if (!holds(storage_root(draft_.program, id))) continue;
       const ValueId made = copy(id);
       if (values[made].alias) values[made].alias->in = out.of.at(values[made].alias->in);
     }
+  };
+  out.gathered = {bucket.parameter, bucket.own_piece, kNoIndex, kNoIndex, bucket.by};
+  const ValueId scales = bucket.by.scales;
+  if (scales != kNoIndex && values[scales].scope == Scope::kLocal) {
+    copy_family([&](ValueId root) { return root == scales; });
+    out.gathered.by.scales = out.of.at(scales);
+  }
+  if (finds_amaxes_each_time(draft_.plan, bucket)) {
+    const ValueId amaxes = out.gathered.by.amaxes = copy(bucket.by.amaxes);
+    out.gathered.by.all_amaxes = copy(bucket.by.all_amaxes);
+    values[out.gathered.by.all_amaxes].alias->in = amaxes;
+  }
+  if (bucket.packs()) {
+    out.gathered.packed = copy(bucket.parameter_packed);  // from which the call itself copies
+  } else {
+    copy_family([&](ValueId root) { return root == bucket.parameter; });
     out.gathered.parameter = out.of.at(bucket.parameter);
     if (bucket.own_piece != kNoIndex) out.gathered.own_piece = out.of.at(bucket.own_piece);
   }

@@ -20,8 +20,13 @@ namespace trainyard {
 /// is gathered; with Bucket::packs() into what, and copied from there.
 struct GatheredBucket {
   ValueId parameter = kNoIndex, own_piece = kNoIndex, cast_shard = kNoIndex, packed = kNoIndex;
+  GatheredScales by;  // of what is gathered in 8 bits
   ValueId target() const { return packed == kNoIndex ? parameter : packed; }
 };
+
+/// What copies a unit out of what has been gathered. Pieces are of the parameters as they lie when
+/// they have been copied.
+ProgramOp copy_of_gathered(const GatheredBucket& of, bool from_pieces, GroupId shards);
 
 class FetchedCopies {
  public:

@@ -59,7 +59,7 @@ TensorRole Fp8Copies::role_of_copy(bool weight) const {
 }
 
 bool Fp8Copies::is_again(bool weight, const Instruction& product) const {
-  return weight && weights_ == WeightCasts::kAtUse && product.part != OpPart::kForward;
+  return weight && weights_ != WeightCasts::kOncePerStep && product.part != OpPart::kForward;
 }
 
 DType Fp8Copies::type_of(bool gradient) const {
@@ -276,6 +276,11 @@ TensorId Fp8Copies::transpose(TensorId data, const Instruction& product,
   Tensor t = tensor(data);
   t.name += ".transposed";
   t.alias = kNoIndex;
+  if (t.role == TensorRole::kParameter) {
+    t.role = TensorRole::kActivation;
+    t.spec = training_.graph.parameters[t.parameter].used;
+    t.parameter = kNoIndex;
+  }
   Instruction copy = beside(product, OpKind::kTranspose);
   copy.reads = {data};
   const TensorId out = training_.graph.tensors.add(std::move(t));
@@ -291,9 +296,30 @@ Fp8Copy Fp8Copies::get(TensorId of, DType type, SummedDim summed, bool both,
 
 Fp8Copy Fp8Copies::get_weight(TensorId of, SummedDim summed, bool both, const Instruction& product,
                               std::vector<Instruction>& list) {
+  if (scale_of_gathered_.contains(of)) return gathered(of, summed, product, list);
   const bool once = weights_ == WeightCasts::kOncePerStep;
   return get_copy({of, type_of(false), summed, true, product.origin}, both && once, product,
                   once ? training_.before_step : list);
+}
+
+void Fp8Copies::gather_weight(TensorId weight) {
+  const ParameterId parameter = tensor(weight).parameter;
+  auto& scales = training_.gathered_scale;
+  if (scales.empty()) scales.assign(training_.graph.parameters.size(), kNoIndex);
+  const TensorId scale =
+      number(tensor(weight).name + ".scale", TensorRole::kParameter, replicated_spec(1));
+  tensor(scale).parameter = parameter;
+  tensor(weight).dtype = type_of(false);
+  scales[parameter] = scale_of_gathered_[weight] = scale;
+}
+
+Fp8Copy Fp8Copies::gathered(TensorId weight, SummedDim summed, const Instruction& product,
+                            std::vector<Instruction>& list) {
+  const TensorId scale = scale_of_gathered_.at(weight);
+  if (!config_.transposes || summed == SummedDim::kLast) return {weight, scale};
+  Fp8Copy& known = known_[Key{weight, product.stage, 0, 0, is_again(true, product)}];
+  if (known.transposed == kNoIndex) known.transposed = transpose(weight, product, list);
+  return {known.transposed, scale};
 }
 
 Fp8Copy Fp8Copies::get_copy(const Wanted& wanted, bool both, const Instruction& beside_op,

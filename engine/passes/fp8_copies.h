@@ -23,7 +23,8 @@ struct AmaxAxes {
 
 /// When weights are cast: they change once per step, but where they are gathered (ZeRO-3) there is
 /// nothing to cast before a product is about to read them.
-enum class WeightCasts : std::uint8_t { kOncePerStep, kAtUse };
+/// With kGathered they are gathered as they are cast, but where others read them, too.
+enum class WeightCasts : std::uint8_t { kOncePerStep, kAtUse, kGathered };
 
 /// Which dim of an operand a product sums over: the last, or all others.
 enum class SummedDim : std::uint8_t { kLast, kRows };
@@ -49,6 +50,9 @@ class Fp8Copies {
   /// The same of a weight, made before the step, or for the forward and for the backward each.
   Fp8Copy get_weight(TensorId of, SummedDim summed, bool both, const Instruction& product,
                      std::vector<Instruction>& list);
+
+  /// From here on the weight is what is gathered of it: in 8 bits, beside a scale.
+  void gather_weight(TensorId weight);
 
   /// A gather of a tensor becomes one of its copy, which products of `layer` and maybe others read.
   void gather(const Instruction& gather, OpId layer, DType type, std::vector<Instruction>& list);
@@ -81,6 +85,8 @@ class Fp8Copies {
   HeightWidth window(SummedDim summed, bool weight) const;
   /// Whether products that sum over either dim read the same numbers.
   bool is_shared(bool weight) const;
+  Fp8Copy gathered(TensorId weight, SummedDim summed, const Instruction& product,
+                   std::vector<Instruction>& list);
   Fp8Copy get_copy(const Wanted& wanted, bool both, const Instruction& beside_op,
                    std::vector<Instruction>& list);
   TensorId copy_of(TensorId of, DType type, std::string_view suffix, bool weight);
@@ -102,6 +108,7 @@ class Fp8Copies {
   WeightCasts weights_;
   using Key = std::tuple<TensorId, std::int32_t, std::int32_t, std::int32_t, bool>;
   std::map<Key, Fp8Copy> known_;  // by tensor, stage, rows and columns of a scale; of is_again()
+  std::map<TensorId, TensorId> scale_of_gathered_;
   std::map<std::pair<std::int32_t, DType>, Delayed> delayed_;
 };
 

@@ -1,6 +1,7 @@
 #include "engine/passes/fp8_products.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@ class ProductCaster {
                 WeightCasts weights)
       : training_(training),
         config_(config),
+        weights_(weights),
         copies_(training, config, axes, weights),
         products_(training.graph.ops.size()) {}
 
@@ -36,6 +38,7 @@ class ProductCaster {
       if (auto problem = local_problem(tensor(training_.graph.ops[id].inputs[1]))) return problem;
     }
     find_readers();
+    if (weights_ == WeightCasts::kGathered) gather_weights();
     cast(training_.forward);
     cast(training_.backward);
     copies_.finish();
@@ -115,6 +118,15 @@ class ProductCaster {
     }
   }
 
+  /// In 8 bits, those that nothing but products reads.
+  void gather_weights() {
+    std::set<TensorId> weights;
+    for (const Instruction& op : training_.forward) {
+      if (is_product(op) && !readers_[op.reads[1]].others) weights.insert(op.reads[1]);
+    }
+    for (const TensorId weight : weights) copies_.gather_weight(weight);
+  }
+
   /// Whether it can carry 8 bits: of a layer's input or gradient, which products alone read.
   bool can_carry(const Instruction& op) const {
     return config_.gathers && op.kind == OpKind::kAllGather && op.attrs.dim >= 0 &&
@@ -188,6 +200,7 @@ class ProductCaster {
 
   TrainingGraph& training_;
   const Fp8Config& config_;
+  WeightCasts weights_;
   Fp8Copies copies_;
   Indexed<OpId, Product> products_;
   Indexed<TensorId, Readers> readers_;

@@ -9,7 +9,8 @@
 //   linear_dw d.y x +> grad.w  linear_dw d.y.e5m2 x.e4m3 d.y.scale x.scale +> grad.w
 //
 // Weights change once per step, and are cast before it; gathered ones (ZeRO-3) when they are there,
-// for the forward and for the backward each. Attention, the LM head, norms and embeddings stay as
+// for the forward and for the backward each, or they are gathered as they are cast
+// (fp8_gathers.h). Attention, the LM head, norms and embeddings stay as
 // they are, as do layers whose dims are no multiples of 16, for which cuBLAS has no FP8 products,
 // and those whose operands are summands of several ranks.
 #pragma once

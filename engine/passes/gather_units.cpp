@@ -12,6 +12,7 @@
 #include "engine/base/user_text.h"
 #include "engine/passes/bucket_updates.h"
 #include "engine/passes/fetched_copies.h"
+#include "engine/passes/fp8_gathers.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/step_reductions.h"
 #include "engine/passes/unit_reductions.h"
@@ -116,7 +117,7 @@ class UnitGathering {
   GatheredBucket gathered(SegmentId id, std::size_t index) {
     if (is_fetched(id, index)) return copies_.get(index, segment(id).stage, segment(id).phase);
     const Bucket& of = bucket(index);
-    return {of.parameter, of.own_piece, of.cast_shard, of.parameter_packed};
+    return {of.parameter, of.own_piece, of.cast_shard, of.parameter_packed, of.by};
   }
   bool is_fetched(SegmentId id, std::size_t index) const {
     return holds(units_[id].fetched_buckets, index);
@@ -168,8 +169,11 @@ class UnitGathering {
         out.push_back(reshard_op(gathered(id, index).own_piece, bucket(index).piece));
       ProgramOp free;
       free.kind = OpKind::kFree;
-      for (const std::size_t index : use.frees)
-        free.reads.push_back({gathered(id, index).parameter, 0});
+      for (const std::size_t index : use.frees) {
+        const GatheredBucket of = gathered(id, index);
+        free.reads.push_back({of.parameter, 0});
+        if (of.by.scales != kNoIndex) free.reads.push_back({of.by.scales, 0});
+      }
       if (!free.reads.empty()) out.push_back(std::move(free));
       if (use.reduces.empty()) continue;
       reductions_.put_sums(on_their_way, out);
@@ -264,8 +268,9 @@ class UnitGathering {
           uses_.has_piece(index, segment(id).phase)
               ? std::vector{collective_op(OpKind::kAllGather, neighbours_, StreamId::kDp, of.piece,
                                           to.target())}
-              : gather_ops(of, {to.cast_shard, loaded(id, index, loads_.size() - 1)}, to.target(),
-                           shards_);
+              : gather_ops(draft_.plan, of,
+                           {to.cast_shard, loaded(id, index, loads_.size() - 1), to.by},
+                           to.target(), shards_);
       for (ProgramOp& op : ops) {
         for (auto* operands : {&op.reads, &op.writes}) {
           for (Operand& operand : *operands) operand.slot = is_of_step(operand.value) ? 0 : slot;
@@ -278,15 +283,6 @@ class UnitGathering {
     return draft_.program.values[value].scope <= Scope::kStep;
   }
 
-  /// Pieces are of the parameters as they lie when they have been copied.
-  ProgramOp copy_of_gathered(const GatheredBucket& of, bool from_pieces) const {
-    ProgramOp copy = copy_out_op(shards_, of.packed, of.parameter);
-    if (!from_pieces) return copy;
-    copy.kind = OpKind::kDeviceCopy;
-    copy.group = kNoIndex;
-    return copy;
-  }
-
   /// Once the gather has ended, for which the unit waits.
   void put_free_of_gathered(SegmentId id, const UnitUse& use, std::vector<ProgramOp>& out) {
     ProgramOp free;
@@ -295,12 +291,14 @@ class UnitGathering {
     for (const std::size_t index : use.gathers) {
       const GatheredBucket of = gathered(id, index);
       if (of.packed != kNoIndex) {
-        out.push_back(copy_of_gathered(of, uses_.has_piece(index, phase)));
+        out.push_back(copy_of_gathered(of, uses_.has_piece(index, phase), shards_));
         free.reads.push_back({of.packed, 0});
       }
       if (uses_.ends_piece(index, phase)) free.reads.push_back({bucket(index).piece, 0});
       const ValueId cast = of.cast_shard;
       if (cast != kNoIndex && !uses_.has_piece(index, phase)) free.reads.push_back({cast, 0});
+      if (finds_amaxes_each_time(draft_.plan, bucket(index)))
+        free.reads.push_back({of.by.amaxes, 0});
       for (std::size_t k = 0; k < loads_.size(); ++k) {
         const ValueId copy = loaded(id, index, k);
         if (copy != kNoIndex) free.reads.push_back({copy, 0});
@@ -388,6 +386,7 @@ std::optional<Infeasible> gather_units(ProgramDraft& draft, const TrainingGraph&
                                        const std::vector<CallSuccession>& successions) {
   const std::string lost = unmatched_pattern(training, parallel.zero.units);
   if (!lost.empty()) return Infeasible{"no module matches " + quoted(lost), "parallel.zero.units"};
+  precompute_amaxes(draft, parallel);
   UnitGathering(draft, parallel).run(of_classes(draft, successions));
   return std::nullopt;
 }

@@ -12,6 +12,7 @@
 #include "engine/partition/parameter_owners.h"
 #include "engine/passes/bucket_values.h"
 #include "engine/passes/divided_state.h"
+#include "engine/passes/fp8_gathers.h"
 #include "engine/passes/plan_mesh.h"
 
 namespace trainyard {
@@ -58,6 +59,7 @@ class BucketPlanner {
       plan_.of_rank[plan_.buckets[i].rank].push_back(i);
     }
     add_bucket_values(training_, parallel_, config_, grad_dtype_, program_, plan_);
+    add_gathered_scales(training_, parallel_, config_, program_, plan_);
     return std::move(plan_);
   }
 
@@ -138,7 +140,7 @@ class BucketPlanner {
   void fill_stage(std::int32_t stage) {
     // Parameters that are treated alike share buckets; the latest in the forward comes first.
     using Key = std::tuple<std::vector<std::int32_t>, AxisSet, AxisSet, std::int32_t, std::int32_t,
-                           bool, float>;
+                           bool, bool, float>;
     std::map<Key, std::size_t> open;
     auto& users = by_stage_[stage];
     for (auto it = users.rbegin(); it != users.rend(); ++it) {
@@ -155,7 +157,8 @@ class BucketPlanner {
       const bool each = sharded_ && parallel_.zero.reduces_each() && p.momentum == 0 &&
                         !(again_[*it] && any_splits(forms_)) &&
                         !(ranks.size() > 1 && !parallel_.replicas.empty());
-      const Key key{tied, replicated, partial, owner, unit, each, p.momentum};
+      const bool fp8 = is_fp8(tensor(p.tensor).dtype);
+      const Key key{tied, replicated, partial, owner, unit, each, fp8, p.momentum};
       const std::int64_t elements = num_elements(tensor(p.tensor).shape);
       const auto known = open.find(key);
       if (known == open.end() ||
@@ -173,6 +176,7 @@ class BucketPlanner {
         bucket.kept = unit == kRootUnit || parallel_.zero.reshard_after_forward == 1;
         bucket.resharded = unit != kNoUnit && !bucket.kept && parallel_.zero.reshards_to_some();
         bucket.reduced_each = each;
+        bucket.gathers_fp8 = fp8;
         open[key] = plan_.buckets.size();
         plan_.buckets.push_back(std::move(bucket));
       }

@@ -21,6 +21,13 @@
 
 namespace trainyard {
 
+/// What a bucket gathered in 8 bits has (fp8_gathers.h), one of each parameter: the largest
+/// elements of the rank's shard, those of all ranks, in the same storage; by what the gathered
+/// numbers are to be multiplied.
+struct GatheredScales {
+  ValueId amaxes = kNoIndex, all_amaxes = kNoIndex, scales = kNoIndex;
+};
+
 struct Bucket {
   std::int32_t stage = 0;
   std::int32_t rank = 0;                // along pp
@@ -37,6 +44,7 @@ struct Bucket {
   bool kept = false;            // gathered once for forward and backward
   bool resharded = false;       // from its forward to its backward among some neighbours
   bool reduced_each = false;    // in each microbatch, into the shard in which gradients add up
+  bool gathers_fp8 = false;     // gathered in 8 bits
   // Values; none: does not exist under this precision, optimizer or ZeRO stage.
   ValueId gradient = kNoIndex, gradient_shard = kNoIndex;
   ValueId parameter = kNoIndex, parameter_shard = kNoIndex;
@@ -44,6 +52,7 @@ struct Bucket {
   ValueId parameter_packed = kNoIndex, gradient_packed = kNoIndex;
   ValueId cast_shard = kNoIndex;  // of gathered 16-bit parameters, whose shards have the
                                   // optimizer's type: what is gathered
+  GatheredScales by;              // with gathers_fp8
   // With resharded: the rank's piece within what is gathered, and its copy that stays.
   ValueId own_piece = kNoIndex, piece = kNoIndex;
   // With reduced_each, of one microbatch: the shard summed over the ranks that divide the bucket,
@@ -81,6 +90,14 @@ class BucketPlan {
   std::vector<Bucket> buckets;
   Indexed<std::int32_t, std::vector<std::size_t>> of_stage;  // indices into buckets, ascending
   Indexed<std::int32_t, std::vector<std::size_t>> of_rank;   // along pp
+  /// Reductions of largest elements of weights: over which ranks, and that they are.
+  GroupId amax_group = kNoIndex;
+  AttrId amax_attrs{0};
+  /// [stage], with ZeroConfig::precomputes_scales: those of its buckets, which lie in them.
+  struct Amaxes {
+    ValueId own = kNoIndex, all = kNoIndex;
+  };
+  std::map<std::int32_t, Amaxes> amaxes_of_stage;
 
   void place(TensorId tensor, std::int32_t rank, ValueId value);
   ValueId value(TensorId tensor, std::int32_t rank) const;  // placed before

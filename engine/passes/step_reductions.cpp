@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/passes/divided_state.h"
+#include "engine/passes/fp8_gathers.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/step_segments.h"
 
@@ -52,12 +53,15 @@ ProgramOp free_op(ValueId value) {
   return free;
 }
 
-std::vector<ProgramOp> gather_ops(const Bucket& bucket, const GatherSource& source,
-                                  ValueId parameter, GroupId shards) {
+std::vector<ProgramOp> gather_ops(const BucketPlan& plan, const Bucket& bucket,
+                                  const GatherSource& source, ValueId parameter, GroupId shards) {
   std::vector<ProgramOp> ops;
   ValueId from = bucket.parameter_shard;
   if (source.loaded != kNoIndex) from = source.loaded;
-  if (source.cast != kNoIndex) {
+  if (bucket.gathers_fp8) {
+    ops = cast_shard_ops(plan, bucket, from, source.cast, source.by, shards);
+    from = source.cast;
+  } else if (source.cast != kNoIndex) {
     ProgramOp& cast = ops.emplace_back();
     cast.kind = OpKind::kCast;
     cast.reads.push_back({from, 0});

@@ -29,15 +29,17 @@ ValueId accumulated_gradient(const Bucket& bucket);
 /// Where they lie when they have been reduced, until the update.
 ValueId reduced_storage(const Bucket& bucket);
 
-/// What is gathered in place of a shard: its cast, or its copy from the host; none: itself.
+/// What is gathered in place of a shard: its cast, or its copy from the host; none: itself. Beside
+/// a cast to 8 bits, what it is made by.
 struct GatherSource {
   ValueId cast = kNoIndex, loaded = kNoIndex;
+  GatheredScales by;
 };
 
-/// What gathers a bucket that lies in shards into `parameter`, a cast before it where it has one:
-/// on the stream of gathers.
-std::vector<ProgramOp> gather_ops(const Bucket& bucket, const GatherSource& source,
-                                  ValueId parameter, GroupId shards);
+/// What gathers a bucket of `plan` that lies in shards into `parameter`, a cast before it where it
+/// has one: on the stream of gathers.
+std::vector<ProgramOp> gather_ops(const BucketPlan& plan, const Bucket& bucket,
+                                  const GatherSource& source, ValueId parameter, GroupId shards);
 
 /// What leaves the rank's piece of a gathered bucket.
 ProgramOp reshard_op(ValueId own_piece, ValueId piece);

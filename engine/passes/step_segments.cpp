@@ -7,6 +7,7 @@
 #include "engine/base/sort_unique.h"
 #include "engine/passes/bucket_updates.h"
 #include "engine/passes/divided_state.h"
+#include "engine/passes/fp8_gathers.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/step_reductions.h"
 #include "engine/program/add_attrs.h"
@@ -96,7 +97,8 @@ class StepBuilder {
         ops.push_back(host_copy(StreamId::kH2d, reads ? bucket.shard_read : bucket.parameter_shard,
                                 bucket.loaded));
       const ValueId into = bucket.packs() ? bucket.parameter_packed : bucket.parameter;
-      for (ProgramOp& op : gather_ops(bucket, {bucket.cast_shard, bucket.loaded}, into, shards_))
+      const GatherSource source = {bucket.cast_shard, bucket.loaded, bucket.by};
+      for (ProgramOp& op : gather_ops(draft_.plan, bucket, source, into, shards_))
         ops.push_back(std::move(op));
       if (bucket.packs()) {
         ops.push_back(copy_out_op(shards_, into, bucket.parameter));
@@ -275,6 +277,8 @@ class StepBuilder {
       if (!is_gathered_once(bucket)) continue;
       free.reads.push_back({bucket.parameter, 0});
       if (bucket.cast_shard != kNoIndex) free.reads.push_back({bucket.cast_shard, 0});
+      if (bucket.gathers_fp8) free.reads.push_back({bucket.by.scales, 0});
+      if (finds_amaxes_each_time(draft_.plan, bucket)) free.reads.push_back({bucket.by.amaxes, 0});
     }
     if (norm != kNoIndex) free.reads.push_back({storage_root(program(), norm), 0});
     updates.add_left(free);

@@ -37,6 +37,8 @@ struct TrainingGraph {
       loads;  // copies from the host that a piece of the backward needs: passes/offload.h
   std::vector<Instruction> before_step, behind_step;  // once per step and stage: fp8_products.h
   Indexed<ParameterId, TensorId> parameter_gradient;  // kNoIndex: not trained
+  Indexed<ParameterId, TensorId>
+      gathered_scale;  // kNoIndex: not gathered in 8 bits (fp8_gathers.h); empty: none is
   int num_stages = 1;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/passes/fp8_gathers.h"
+
 namespace trainyard {
 
 UnitUses::UnitUses(ProgramDraft& draft) : draft_(draft) {
@@ -24,6 +26,8 @@ void UnitUses::find_buckets() {
   for (std::size_t i = 0; i < buckets().size(); ++i) {
     const Bucket& bucket = buckets()[i];
     if (bucket.is_gathered()) in_bucket_[bucket.parameter] = {i, InBucket::As::kParameter};
+    // They are there as long as what they belong to.
+    if (bucket.gathers_fp8) in_bucket_[bucket.by.scales] = {i, InBucket::As::kParameter};
     if (bucket.reduced_each) in_bucket_[bucket.gradient] = {i, InBucket::As::kGradient};
   }
   for (const ValueId id : program.values.keys())
@@ -54,6 +58,10 @@ void UnitUses::set_scopes() {
     for (const ValueId source :
          {bucket.cast_shard, bucket.shard_read, bucket.loaded, bucket.parameter_packed}) {
       if (source != kNoIndex) values[source].scope = stays ? Scope::kStep : Scope::kLocal;
+    }
+    if (finds_amaxes_each_time(draft_.plan, bucket)) {
+      for (const ValueId amaxes : {bucket.by.amaxes, bucket.by.all_amaxes})
+        values[amaxes].scope = stays ? Scope::kStep : Scope::kLocal;
     }
     if (bucket.packs() && bucket.reduced_each) values[bucket.gradient_packed].scope = Scope::kLocal;
   }

@@ -33,6 +33,9 @@ struct ZeroConfig {
   /// Gradients are reduced in each microbatch, or once in a step (PyTorch's no_sync). Stages 2, 3.
   enum class Reduce : std::uint8_t { kEach, kLast } reduce = Reduce::kEach;
   std::optional<DType> reduce_dtype;  // of a microbatch's gradients; nullopt: as they add up
+  // Stage 3 beside FP8 by the tensor: weights that its products alone read are gathered in 8 bits,
+  // by the largest elements of a unit's, or of all at once at the begin of a step.
+  bool gathers_fp8 = false, precomputes_scales = false;
   int replicate = 1;  // groups of ranks that each divide all among themselves (HSDP)
   /// Where it lies.
   enum class Place : std::uint8_t { kDevice, kHost, kNvme };

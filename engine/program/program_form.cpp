@@ -52,6 +52,9 @@ Problem check_value(const Program& program, ValueId id) {
 /// Whether it copies between the order of a group's shards and that of the parameters in them.
 bool reorders(OpKind kind) { return kind == OpKind::kCopyIn || kind == OpKind::kCopyOut; }
 
+/// Whether it may be of the shards of a group, parameter by parameter.
+bool takes_shards(OpKind kind) { return kind == OpKind::kAmax || kind == OpKind::kQuantize; }
+
 /// On one device: a kernel.
 Problem check_device_copy(const Program& program, const ProgramOp& op) {
   if (op.reads.size() != 1 || op.writes.size() != 1 || !op.accumulates.empty())
@@ -96,7 +99,8 @@ Problem check_communication(const Program& program, const ProgramOp& op) {
   if (is_collective(op.kind) || reorders(op.kind)) {
     if (!program.groups.has(op.group)) return "has no group";
   } else if (op.group != kNoIndex) {
-    return "has a group";
+    if (!takes_shards(op.kind)) return "has a group";
+    if (!program.groups.has(op.group)) return "has no group";
   }
   if (is_transfer(op.kind)) {
     if (!program.transfers.has(op.transfer)) return "has no peer";
@@ -298,7 +302,9 @@ class AssignmentCheck {
 
 }  // namespace
 
-bool takes_group(OpKind kind) { return is_collective(kind) || reorders(kind); }
+bool takes_group(OpKind kind) {
+  return is_collective(kind) || reorders(kind) || takes_shards(kind);
+}
 
 std::optional<std::string> find_malformed(const Program& program) {
   for (const auto check : {find_malformed_mesh, check_values, check_ops, check_calls}) {

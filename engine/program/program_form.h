@@ -10,7 +10,7 @@
 
 namespace trainyard {
 
-/// Whether an op of this kind is of a group: collectives, and copies of a group's shards.
+/// Whether an op of this kind may be of a group: collectives, and what is done to a group's shards.
 bool takes_group(OpKind kind);
 
 /// What is malformed, naming the value, op or class; nullopt when nothing is.

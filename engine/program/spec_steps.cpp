@@ -56,6 +56,20 @@ Problem find_quantize_problem(const Program& program, const ProgramOp& op) {
   return std::nullopt;
 }
 
+Problem find_amaxes_problem(const Program& program, const ProgramOp& op) {
+  if (op.reads.size() != 1 || op.writes.size() + op.accumulates.size() != 1)
+    return "reads 1 value and makes 1";
+  const Value& of = value_of(program, op.reads[0]);
+  const Value& found = value_of(program, (op.writes.empty() ? op.accumulates : op.writes)[0]);
+  AxisSet axes = 0;
+  for (const DimSplit& dim : spec_of(program, of).dims)
+    axes = static_cast<AxisSet>(axes | axes_in(dim));
+  const TensorSpec spec = spec_of(program, found);
+  if (!spec.maximum || (axes & ~spec.partial) != 0)
+    return found.name + " are no candidates of all ranks that have parts of " + of.name;
+  return std::nullopt;
+}
+
 Problem find_scales_problem(const Program& program, const ProgramOp& op) {
   if (op.reads.size() != 1 || op.accumulates.size() != 2) return "reads 1 value and adds to 2";
   return whole_problem(program, op.reads[0]);

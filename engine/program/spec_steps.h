@@ -15,6 +15,8 @@ std::optional<std::string> find_unlike(const Program& program, const ProgramOp& 
 
 /// Copies in 8 bits lie as what they are made of; how their scales lie, the kernel knows.
 std::optional<std::string> find_quantize_problem(const Program& program, const ProgramOp& op);
+/// The largest elements of what lies in shards are looked for on all ranks that have some.
+std::optional<std::string> find_amaxes_problem(const Program& program, const ProgramOp& op);
 /// The new scales of delayed scaling come from amaxes of all ranks.
 std::optional<std::string> find_scales_problem(const Program& program, const ProgramOp& op);
 

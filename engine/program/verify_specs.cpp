@@ -195,16 +195,20 @@ class SpecChecks {
 
   /// A view that no op writes has what its storage has: parameters and their gradients in buckets.
   void check_views() const {
-    Indexed<ValueId, bool> written(program_.values.size(), false);
+    Indexed<ValueId, bool> written(program_.values.size(), false), used = written;
     for (const Segment& segment : program_.segments) {
       for (const ProgramOp& op : segment.ops) {
         for (const Operand& operand : op.writes) written[operand.value] = true;
+        for (const auto* operands : {&op.reads, &op.accumulates}) {
+          for (const Operand& operand : *operands) used[operand.value] = true;
+        }
       }
     }
     for (const ValueId id : program_.values.keys()) {
       const Value& value = program_.values[id];
       const bool shard = value.alias && (value.alias->own_shard != kNoIndex || value.owner >= 0);
-      if (!value.alias || written[id] || shard) continue;
+      // Buckets whose copies are gathered ahead have views that nobody reads.
+      if (!value.alias || written[id] || !used[id] || shard) continue;
       const Value& in = program_.values[value.alias->in];
       const TensorSpec &of = spec(value), &of_storage = spec(in);
       if (value.spec == in.spec) continue;
@@ -231,9 +235,14 @@ class SpecChecks {
       case OpKind::kCorrectSgd: return find_update_problem(program_, op);
       case OpKind::kUpdateScales: return find_scales_problem(program_, op);
       case OpKind::kQuantize: return find_quantize_problem(program_, op);
-      case OpKind::kTranspose:
-        if (program_.attrs[op.attrs].heads == 0) return find_unlike(program_, op);
+      case OpKind::kAmax:
+        if (op.group != kNoIndex) return find_amaxes_problem(program_, op);
         break;
+      case OpKind::kTranspose:
+        if (program_.attrs[op.attrs].heads != 0) break;
+        return is_fp8(program_.values[op.reads[0].value].dtype)
+                   ? find_quantize_problem(program_, op)
+                   : find_unlike(program_, op);
       case OpKind::kCast:
       case OpKind::kCopy:
       case OpKind::kDeviceCopy:

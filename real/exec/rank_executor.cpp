@@ -358,7 +358,13 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
 
 void RankExecutor::run_kernel(const OpPlan& plan, KernelCall& call) const {
   try {
-    plan.kernel(call);
+    if (!is_shard_cast(*plan.op)) {
+      plan.kernel(call);
+    } else if (plan.op->kind == OpKind::kAmax) {
+      amax_of_weights(call, plan.weights);
+    } else {
+      quantize_weights(call, plan.weights);
+    }
   } catch (const c10::Error& error) {
     const std::string& module = plan_.program().modules[plan.op->module];
     throw BackendError(

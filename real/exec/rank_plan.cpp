@@ -188,6 +188,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     plan.write_shapes.push_back(shape_of(value));
   }
   if (is_tensor_move(op) && !plan.has_no_peers) plan.move = plan_tensor_move(program_, op, at_);
+  if (is_shard_cast(op)) plan.weights = weights_in_shard(program_, op, at_);
   note_loss(op);
   guards_update_ = guards_update_ || op.guard.has_value();
   if (plan.attrs->documents)

@@ -12,6 +12,7 @@
 #include "engine/program/program.h"
 #include "real/exec/communicator.h"
 #include "real/exec/issue_order.h"
+#include "real/exec/shard_casts.h"
 #include "real/exec/tensor_move.h"
 #include "real/kernels/kernel.h"
 #include "real/parameters/parameter_layout.h"
@@ -50,6 +51,7 @@ struct OpPlan {
   std::string input;                           // load: name of the model's input
   IndexRanges query_positions, key_positions;  // rope, block_attention
   AllToAllCounts shifted;                      // ring_shift: all to one member, from one other
+  std::vector<WeightPart> weights;             // shard_casts.h: of the shard that is read
   std::optional<TensorMove> move;              // from one spec to another of as many dims
 };
 

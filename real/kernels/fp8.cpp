@@ -279,6 +279,32 @@ void quantize(KernelCall& call) {
   give_copies(call, cast_to(scaled, type), multiplier);
 }
 
+void amax_of_weights(KernelCall& call, const std::vector<WeightPart>& runs) {
+  const bool adds = call.writes.empty();
+  at::Tensor most = adds ? call.accumulates[0] : call.out(0);
+  if (!adds) most.zero_();
+  for (const WeightPart& run : runs) {
+    at::Tensor of_weight = most.select(0, run.weight);
+    const at::Tensor part = call.read(0).narrow(0, run.begin, run.size).to(most.scalar_type());
+    of_weight.copy_(at::maximum(of_weight, part.abs().amax()));
+  }
+}
+
+void quantize_weights(KernelCall& call, const std::vector<WeightPart>& runs) {
+  const at::Tensor &source = call.read(0), &most = call.read(1);
+  at::Tensor copy = call.out(0);
+  // What pads the weights is gathered, too.
+  copy.view(at::kByte).zero_();
+  const at::Tensor multiplier =
+      (largest(copy.scalar_type()) / most.to(at::kDouble).clamp_min(kLeastAmax)).to(at::kFloat);
+  for (const WeightPart& run : runs) {
+    const at::Tensor part = source.narrow(0, run.begin, run.size).to(most.scalar_type());
+    copy.narrow(0, run.begin, run.size)
+        .copy_(cast_whole(part, multiplier.narrow(0, run.weight, 1), copy.scalar_type()));
+  }
+  call.set(1, multiplier.reciprocal());
+}
+
 void update_scales(KernelCall& call) {
   const at::Tensor& history = call.accumulates[0];
   at::Tensor& scales = call.accumulates[1];

@@ -124,9 +124,11 @@ class BucketReader {
   /// What lies in shards is a bucket where it has been gathered.
   void note_gather(const ProgramOp& op) {
     if (op.kind == OpKind::kCopyOut) copied_out_[op.reads[0].value] = op.writes[0].value;
-    if (op.kind != OpKind::kCast && op.kind != OpKind::kAllGather) return;
+    const bool casts = op.kind == OpKind::kCast ||
+                       (op.kind == OpKind::kQuantize && op.group != kNoIndex);  // to 8 bits
+    if (!casts && op.kind != OpKind::kAllGather) return;
     const ValueId read = op.reads[0].value, written = op.writes[0].value;
-    if (op.kind == OpKind::kCast) {
+    if (casts) {
       source_of_[written] = read;
       return;
     }

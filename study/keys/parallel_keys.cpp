@@ -181,6 +181,18 @@ const KeyTable& zero_keys() {
            "(FSDP2)",
        .fallback = "the framework's; trainyard's flat",
        .matters = "stage 3"},
+      {.name = "gather_dtype",
+       .forms = {WordForm{kFp8GatherWords, {}, "type of gathers"}},
+       .help = "of weights that FP8 products alone read: as others, or cast before they are "
+               "gathered (recipe tensorwise)",
+       .fallback = "bf16",
+       .matters = "stage 3, fp8"},
+      {.name = "precompute_scales",
+       .forms = {FlagForm{}},
+       .help = "largest elements of all weights that are gathered in 8 bits are reduced at once "
+               "at the begin of a step; false: of each unit's in front of each gather",
+       .field = of_zero<&ZeroConfig::precomputes_scales>(),
+       .matters = "stage 3, fp8"},
       {.name = "prefetch",
        .forms = {IntegerForm{0, kMaxLayers}},
        .help = "units ahead of the one that computes that a gather is issued",

@@ -1,6 +1,7 @@
 #include "tests/real/fp8_casts.h"
 
 #include <cstring>
+#include <functional>
 #include <mutex>
 
 #include "real/exec/rank_executor.h"
@@ -93,8 +94,12 @@ DelayedCast cast_by_history(float value, float scale, float noted) {
   return {cast.accumulates[0].item<float>(), cast.writes[0].to(at::kFloat).min().item<float>()};
 }
 
-std::set<float> scales_of_run(const std::string& yaml, const std::vector<std::string>& sets,
-                              const std::string& name) {
+namespace {
+
+/// Scales that casts of the first step give, on all ranks: of ops that `wanted` holds of.
+std::set<float> scales_of_step(
+    const std::string& yaml, const std::vector<std::string>& sets,
+    const std::function<bool(const Program&, const ProgramOp&)>& wanted) {
   std::set<float> out;
   std::mutex mutex;
   LoopbackOptions options{.steps = 1};
@@ -102,13 +107,28 @@ std::set<float> scales_of_run(const std::string& yaml, const std::vector<std::st
     const Program& program = executor.plan().program();
     executor.hooks().result = [&](const ProgramOp& op, Microbatch, const at::Tensor& result) {
       if (op.kind != OpKind::kQuantize || result.scalar_type() != at::kFloat) return;
-      if (!program.values[op.reads[0].value].name.starts_with(name)) return;
+      if (!wanted(program, op)) return;
       const std::lock_guard lock(mutex);
-      out.insert(result.item<float>());
+      for (std::int64_t i = 0; i < result.numel(); ++i)
+        out.insert(result.view({-1})[i].item<float>());
     };
   };
   run_loopback(yaml, sets, options);
   return out;
+}
+
+}  // namespace
+
+std::set<float> scales_of_run(const std::string& yaml, const std::vector<std::string>& sets,
+                              const std::string& name) {
+  return scales_of_step(yaml, sets, [&](const Program& program, const ProgramOp& op) {
+    return program.values[op.reads[0].value].name.starts_with(name);
+  });
+}
+
+std::set<float> shard_scales_of_run(const std::string& yaml, const std::vector<std::string>& sets) {
+  return scales_of_step(yaml, sets,
+                        [](const Program&, const ProgramOp& op) { return op.group != kNoIndex; });
 }
 
 }  // namespace trainyard

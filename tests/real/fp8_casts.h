@@ -35,4 +35,7 @@ DelayedCast cast_by_history(float number, float scale, float noted);
 std::set<float> scales_of_run(const std::string& yaml, const std::vector<std::string>& sets,
                               const std::string& name);
 
+/// Those of weights that are gathered in 8 bits.
+std::set<float> shard_scales_of_run(const std::string& yaml, const std::vector<std::string>& sets);
+
 }  // namespace trainyard

@@ -103,6 +103,34 @@ TEST_CASE("what FP8 does not go with is refused at its key") {
   CHECK(warns(unused, "training.precision.gather is not used"));
 }
 
+TEST_CASE("gathers of weights in 8 bits are stage 3's, by the largest element of a weight") {
+  const auto zero = [](const std::string& keys) {
+    return "parallel.zero={stage: 3, gather_dtype: fp8" + keys + "}";
+  };
+  const Study study = read({zero(", precompute_scales: true")});
+  CHECK(study.parallel.zero.gathers_fp8);
+  CHECK(study.parallel.zero.precomputes_scales);
+  CHECK(prepare_text(resolved_study_text(study)).study.parallel == study.parallel);
+  CHECK_FALSE(read({"parallel.zero=3"}).parallel.zero.gathers_fp8);
+  const auto refused_as = [](const Sets& sets, const std::string& words) {
+    return refused(sets).find("parallel.zero.gather_dtype: fp8 " + words) != std::string::npos;
+  };
+  CHECK(refused_as({"parallel.zero={stage: 2, gather_dtype: fp8}"},
+                   "is of stage 3: stage 2 gathers no parameters"));
+  CHECK(refused_as({zero(""), "training.precision=bf16"}, "is of weights that FP8 products read"));
+  for (const std::string recipe : {"delayed", "rowwise", "blockwise-128", "mx"}) {
+    CAPTURE(recipe);
+    CHECK(refused_as({zero(""), "training.precision={type: fp8, recipe: " + recipe + "}"},
+                     "goes with recipe tensorwise"));
+  }
+  CHECK(refused_as({zero(""), "framework=nemo"}, "goes with recipe tensorwise"));
+  CHECK(refused_as({zero(", reshard_after_forward: 2")}, "goes with reshard_after_forward"));
+  CHECK(refused_as({zero(", offload: parameters")}, "casts shards on the device"));
+  CHECK(warns(read({"parallel.zero={stage: 3, precompute_scales: true}"}),
+              "parallel.zero.precompute_scales is not used"));
+  CHECK(warns(read({zero(""), "cluster.gpus=2"}), "parallel.zero.gather_dtype is not used"));
+}
+
 TEST_CASE("a model without linear layers in its blocks has nothing to cast") {
   const std::string problem =
       reason({"model={family: llama, layers: 4, hidden: 24, heads: 2, vocab: 1000, seq_len: 128, "

@@ -8,6 +8,8 @@
 #include "tests/real/fp8_casts.h"
 #include "tests/real/layouts.h"
 #include "tests/real/loopback_run.h"
+#include "tests/real/resumed_run.h"
+#include "tests/support/scratch_folder.h"
 
 namespace trainyard {
 
@@ -117,6 +119,113 @@ TEST_CASE("recomputation and Gloo change no number of FP8") {
   const LoopbackRun memory = run_loopback(yaml, layout, {.steps = 2});
   const LoopbackRun gloo = run_loopback(yaml, layout, {.steps = 2, .over_gloo = true});
   CHECK(memory.losses == gloo.losses);
+}
+
+namespace {
+
+std::string zero(const std::string& keys) { return "parallel.zero={stage: 3" + keys + "}"; }
+Sets with_zero(Sets layout, const std::string& keys) {
+  layout.push_back(zero(keys));
+  return layout;
+}
+
+const Sets kTwo = {"cluster.ranks=2", "parallel.data=2", "training.microbatch=4"};
+const Sets kFour = {"cluster.ranks=4", "parallel.data=4", "training.microbatch=2"};
+const Sets kTensor = {"cluster.ranks=4", "parallel.tensor=2", "parallel.data=2",
+                      "training.microbatch=4", "parallel.sequence_parallel=true"};
+
+}  // namespace
+
+TEST_CASE("weights gathered in 8 bits train as one rank does") {
+  LoopbackOptions options{.steps = 2};
+  options.plant = [](Program& program) {
+    for (Value& value : program.values)
+      value.dtype = value.dtype == DType::kBf16 ? DType::kFp32 : value.dtype;
+  };
+  const std::vector<Sets> layouts = {
+      with_zero(kTwo, ", gather_dtype: fp8"),
+      with_zero(kFour, ", gather_dtype: fp8, precompute_scales: true, layout: per-parameter"),
+      with_zero(kFour, ", gather_dtype: fp8, replicate: 2"),
+      with_zero(kTensor, ", gather_dtype: fp8, precompute_scales: true")};
+  for (const std::string family : {"gpt", "llama"}) {
+    const std::string yaml = study(family, "tensorwise");
+    const LoopbackRun one = run_loopback(yaml, {"training.microbatch=8"}, options);
+    for (const Sets& layout : layouts) {
+      CAPTURE(family, layout);
+      const LoopbackRun many = run_loopback(yaml, layout, options);
+      CHECK(many.losses[0] == Approx(one.losses[0]).epsilon(1e-6));
+      CHECK(many.gradient_norms[0] == Approx(one.gradient_norms[0]).epsilon(1e-4));
+      check_near(one, many, 2e-4);
+    }
+  }
+}
+
+TEST_CASE("weights gathered in 8 bits have the scales of one rank") {
+  // Those of the layer's fc2 and qkv; ranks have some rows of each, or none.
+  const std::string yaml = study("gpt", "tensorwise");
+  const auto of_one = [&](const std::string& name) {
+    return scales_of_run(yaml, {"training.microbatch=8"}, name);
+  };
+  const std::set<float> all =
+      shard_scales_of_run(yaml, with_zero(kFour, ", gather_dtype: fp8, precompute_scales: true"));
+  for (const std::string name :
+       {"decoder.layers.0.attention.qkv.weight", "decoder.layers.1.mlp.fc2.weight"}) {
+    CAPTURE(name);
+    REQUIRE(of_one(name).size() == 1);
+    CHECK(all.contains(*of_one(name).begin()));
+  }
+  // As many as all weights have together, whatever the layout.
+  CHECK(all == shard_scales_of_run(yaml, with_zero(kTensor, ", gather_dtype: fp8")));
+  CHECK(all ==
+        shard_scales_of_run(yaml, with_zero(kFour, ", gather_dtype: fp8, layout: per-parameter")));
+}
+
+TEST_CASE("gathers of weights in 8 bits change no number") {
+  // Without clipping: the norm is summed up by buckets, of which there are more.
+  const Sets pipeline = {"cluster.ranks=4", "parallel.pipeline=2", "parallel.data=2",
+                         "schedule=zb-h1", "recompute=full"};
+  const Sets eight = {"cluster.ranks=8", "parallel.data=4", "parallel.tensor=2"};
+  const std::vector<std::pair<Sets, std::string>> layouts = {
+      {kTwo, ""},
+      {kFour, ", layout: per-parameter"},
+      {kFour, ", prefetch: 0, layout: per-parameter, precompute_scales: true"},
+      {kFour, ", prefetch: 3, gathers_in_flight: 2, replicate: 2"},
+      {kFour, ", replicate: 2, layout: per-parameter, reshard_after_forward: false"},
+      {kTensor, ", reshard_after_forward: false, precompute_scales: true"},
+      {eight, ", layout: per-parameter, reduce: last"},
+      {pipeline, ", precompute_scales: true"},
+      {pipeline, ", layout: per-parameter, reshard_after_forward: false"},
+      {kTwo, ", units: ['*attention', '*.mlp'], offload: optimizer"}};
+  for (const auto& [layout, keys] : layouts) {
+    for (const std::string family : {"gpt", "llama"}) {
+      CAPTURE(family, layout, keys);
+      const std::string yaml = study(family, "tensorwise");
+      const auto run = [&](const std::string& type) {
+        Sets sets = with_zero(layout, ", gather_dtype: " + type + keys);
+        sets.emplace_back("training.clip_norm=0");
+        return run_loopback(yaml, sets, {.steps = 3});
+      };
+      const LoopbackRun wide = run("bf16"), narrow = run("fp8");
+      CHECK(wide.losses == narrow.losses);
+      CHECK(wide.masters == narrow.masters);
+    }
+  }
+}
+
+TEST_CASE("weights gathered in 8 bits go over Gloo, and on from a checkpoint") {
+  const std::string yaml = study("llama", "tensorwise");
+  for (const std::string keys : {", gather_dtype: fp8, precompute_scales: true, layout: "
+                                 "per-parameter",
+                                 ", gather_dtype: fp8"}) {
+    const Sets layout = with_zero(kTwo, keys);
+    const LoopbackRun memory = run_loopback(yaml, layout, {.steps = 4});
+    const LoopbackRun gloo = run_loopback(yaml, layout, {.steps = 4, .over_gloo = true});
+    CHECK(memory.losses == gloo.losses);
+    const ScratchFolder folder;
+    const LoopbackRun resumed = run_resumed(yaml, layout, folder / "checkpoints", 3, 1, 4);
+    for (const std::size_t step : {2, 3}) CHECK(resumed.losses[step] == memory.losses[step]);
+    CHECK(resumed.masters == memory.masters);
+  }
 }
 
 }  // namespace trainyard
