@@ -1,6 +1,8 @@
 // Whether what ZeRO divides goes with the plan, and what it leaves to the plan.
+#include <numeric>
 #include <string>
 
+#include "engine/base/nearest_that_do.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 
@@ -27,16 +29,38 @@ void check_reshard(const Study& study) {
              std::to_string(context));
 }
 
-/// Each pipeline rank's replicas divide what they have by their own number.
+/// The replicas of each pipeline rank are as many groups, and those of each group as many times
+/// some neighbours.
 void check_beside_replicas(const Study& study) {
-  const ZeroConfig& zero = study.parallel.zero;
-  const auto refuse = [&](bool wrong, const std::string& key, const std::string& instead) {
-    if (wrong)
-      fail_at(study, "parallel.zero." + key, "does not go with partition.replicas" + instead);
+  const ParallelConfig& parallel = study.parallel;
+  const int groups = parallel.zero.replicate, context = parallel.context.degree;
+  int common = 0;  // divisor
+  for (const int replicas : parallel.replicas) common = std::gcd(common, replicas);
+  const auto check = [&](const std::string& key, std::int64_t said, const std::string& problem,
+                         const std::string& otherwise, const auto& works) {
+    if (works(said)) return;
+    const std::string nearest = nearest_that_do(said, std::int64_t{parallel.data} * context,
+                                                [&](std::int64_t n) { return n > 1 && works(n); });
+    fail_at(study, "parallel.zero." + key,
+            problem + "; " + (nearest.empty() ? otherwise : nearest));
   };
-  refuse(zero.replicate > 1, "replicate", ", which have no groups of one size; leave it out");
-  refuse(zero.reshards_to_some(), "reshard_after_forward",
-         " as a number of ranks; write true or false");
+  const std::string each = " of each pipeline rank (partition.replicas)";
+  if (groups > 1) {
+    check("replicate", groups,
+          common % groups != 0
+              ? std::to_string(groups) + " groups do not divide the replicas" + each
+              : "leaves one replica in each group" + each + ", which has nobody to divide with",
+          "leave it out", [&](std::int64_t n) { return common % n == 0 && n < parallel.data; });
+  }
+  if (!parallel.zero.reshards_to_some()) return;
+  const int ranks = parallel.zero.reshard_after_forward;
+  check("reshard_after_forward", ranks,
+        "groups of " + std::to_string(ranks) +
+            " ranks do not divide those that divide the "
+            "parameters" +
+            each,
+        "write true or false",
+        [&](std::int64_t n) { return n % context == 0 && common / groups % (n / context) == 0; });
 }
 
 }  // namespace
@@ -68,6 +92,7 @@ void check_zero(const Study& study) {
   refuse(
       zero.replicate > 1 && by_parameter, "parallel.zero.replicate",
       "groups of replicas divide shards, not whole parameters; leave it out, or write by: shard");
+  if (!parallel.replicas.empty()) check_beside_replicas(study);
   refuse(parallel.data % zero.replicate != 0, "parallel.zero.replicate",
          std::to_string(zero.replicate) + " groups do not divide parallel.data " +
              std::to_string(parallel.data));
@@ -75,7 +100,6 @@ void check_zero(const Study& study) {
          "leaves one replica in each group, which has nobody to divide with; " +
              ("use fewer than parallel.data " + std::to_string(parallel.data)));
   check_reshard(study);
-  if (!parallel.replicas.empty()) check_beside_replicas(study);
   const bool double_gradients = study.training.grad_dtype == DType::kFp64;
   refuse(double_gradients && zero.reduce_dtype.has_value(), "parallel.zero.reduce_dtype",
          "gradients add up in fp64, and are reduced so; leave it out");

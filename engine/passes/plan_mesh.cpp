@@ -7,6 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/passes/sharding.h"
 #include "engine/program/rank_places.h"
+#include "engine/sharding/replica_axes.h"
 
 namespace trainyard {
 
@@ -41,6 +42,8 @@ DeviceMesh mesh_of(const ParallelConfig& parallel) {
   const int neighbours = parallel.resharded_replicas();
   std::vector<int> data_sizes = {parallel.zero.replicate,
                                  parallel.data / parallel.zero.replicate / neighbours, neighbours};
+  // With replicas of each pipeline rank, the groups and the neighbours are the same at all.
+  AxisId unlike = parallel.zero.replicate > 1 ? AxisId(data + 1) : data;
   std::erase(data_sizes, 1);
   if (data_sizes.size() > 1) {
     Axes axes;
@@ -51,9 +54,10 @@ DeviceMesh mesh_of(const ParallelConfig& parallel) {
     mesh.names.emplace_back("dp", axes);
   } else {
     add("dp", parallel.data, false);
+    unlike = data;
   }
-  if (!parallel.replicas.empty())
-    mesh.axes.back().sizes.assign(parallel.replicas.begin(), parallel.replicas.end());
+  for (const int replicas : parallel.replicas)
+    mesh.axes[unlike].sizes.push_back(replicas / parallel.zero.replicate / neighbours);
   add("cp", parallel.context.degree, false);
   const std::vector<int> sizes = parallel.sizes_of_tensor_axes();
   if (sizes.empty()) {
@@ -161,17 +165,18 @@ ScatterGather scatter_gather_of(const ParallelConfig& parallel) {
 }
 
 std::vector<std::int64_t> place_replicas(const DeviceMesh& mesh, std::string_view placement) {
-  const AxisId unlike = unlike_axis(mesh), stages = stage_axis(mesh);
+  const AxisId stages = stage_axis(mesh);
   std::int32_t rounds = 0;
-  for (const std::int32_t replicas : mesh.axes[unlike].sizes) rounds = std::gcd(rounds, replicas);
+  for (std::int32_t p = 0; p < num_pipeline_ranks(mesh); ++p)
+    rounds = std::gcd(rounds, num_replicas(mesh, p));
   if (placement == "stages") rounds = 1;
   std::vector<std::int64_t> in_order;  // ranks of the mesh, in the order of their numbers
   const std::int64_t ranks = mesh.num_ranks();
   for (std::int32_t round = 0; round < rounds; ++round) {
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       const Coordinate at = coordinate_of(mesh, rank);
-      const std::int32_t each = mesh.size(unlike, at[stages]) / rounds;
-      if (at[unlike] / each == round) in_order.push_back(rank);
+      const std::int32_t each = num_replicas(mesh, at[stages]) / rounds;
+      if (replica_of(mesh, at) / each == round) in_order.push_back(rank);
     }
   }
   std::vector<std::int64_t> out(ranks);

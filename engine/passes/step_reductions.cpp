@@ -168,7 +168,7 @@ ValueId StepReductions::over_unlike_tied(Bucket& bucket, ValueId gradient,
   if (bucket.packs()) {
     reduced = bucket.gradient_packed;
     program().values[reduced].spec = program().values[sum].spec;
-    ops.push_back(copy_in_op(kDataGroup, sum, reduced));
+    ops.push_back(copy_in_op(shard_group(program(), parallel_), sum, reduced));
     ops.push_back(free_op(bucket.gradient));
   }
   segments.reduce_tied = add_step_segment(program(), bucket.stage, "REDUCE_TIED" + suffix,
@@ -185,7 +185,7 @@ ValueId StepReductions::over_unlike_tied(Bucket& bucket, ValueId gradient,
   if (!shards_state(parallel_)) return sum;
   Value shard = program().values[bucket.gradient_shard];
   shard.name = program().values[sum].name + "_shard";
-  shard.alias = Alias{reduced, 0, kDataGroup};
+  shard.alias = Alias{reduced, 0, shard_group(program(), parallel_)};
   bucket.shards.push_back(program().values.add(std::move(shard)));
   return bucket.shards.back();
 }

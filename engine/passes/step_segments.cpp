@@ -185,14 +185,14 @@ class StepBuilder {
 
   void add_norm_group() {
     // Gradients differ along tensor and pipeline ranks, and along data ranks once each has its own
-    // part; replicas of unlike numbers are all in it, or the sum would not reach each.
+    // part; replicas of unlike numbers are in it, or the sum would not reach each.
     Axes axes;
     const auto add = [&](const Axes& more) { axes.insert(axes.end(), more.begin(), more.end()); };
     if (const AxisId stages = stage_axis(program().mesh); stages != kNoAxis) axes.push_back(stages);
-    if (owns_parameters(parallel_) || unlike()) {
-      add(program().groups[kDataGroup].axes);
-    } else if (shards_state()) {
+    if (shards_state()) {
       add(program().groups[shards_].axes);
+    } else if (owns_parameters(parallel_) || unlike()) {
+      add(program().groups[kDataGroup].axes);
     }
     add(program().groups[kTensorGroup].axes);
     program().groups.push_back({"norm", axes, {}});

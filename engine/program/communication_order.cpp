@@ -9,6 +9,7 @@
 
 #include "engine/program/rank_places.h"
 #include "engine/program/violation.h"
+#include "engine/sharding/replica_axes.h"
 
 namespace trainyard {
 
@@ -28,12 +29,16 @@ void check_membership(const Program& program, const RankSet& ranks,
   }
 }
 
-/// The axes along which ranks run lists of their own: the stages, and the unlike one.
+/// The axes along which ranks run lists of their own: the stages, and those of unlike replicas.
+Axes outline_axes(const DeviceMesh& mesh) {
+  Axes axes = replica_axes(mesh);
+  if (const AxisId stages = stage_axis(mesh); stages != kNoAxis) axes.insert(axes.begin(), stages);
+  return axes;
+}
+
 DeviceMesh outline_of(const DeviceMesh& mesh) {
   DeviceMesh outline;
-  for (const AxisId axis : {stage_axis(mesh), unlike_axis(mesh)}) {
-    if (axis != kNoAxis) outline.axes.push_back(mesh.axes[axis]);
-  }
+  for (const AxisId axis : outline_axes(mesh)) outline.axes.push_back(mesh.axes[axis]);
   return outline;
 }
 
@@ -48,7 +53,7 @@ class CommunicationOrder {
       : program_(program),
         lists_(lists),
         outline_(outline_of(program.mesh)),
-        unlike_(unlike_axis(program.mesh)),
+        axes_(outline_axes(program.mesh)),
         ranks_(static_cast<std::int32_t>(outline_.num_ranks())),
         next_(ranks_, 0),
         ended_(ranks_),
@@ -81,15 +86,12 @@ class CommunicationOrder {
   Coordinate place(std::int32_t rank) const {
     Coordinate at = uniform_coordinate(program_.mesh, 0);
     const Coordinate within = coordinate_of(outline_, rank);
-    if (!within.empty()) at[stage_axis(program_.mesh)] = within[0];
-    if (unlike_ != kNoAxis) at[unlike_] = within[1];
+    for (std::size_t i = 0; i < axes_.size(); ++i) at[axes_[i]] = within[i];
     return at;
   }
   std::int32_t rank_of(const Coordinate& at) const {
     Coordinate within;
-    for (const AxisId axis : {stage_axis(program_.mesh), unlike_}) {
-      if (axis != kNoAxis) within.push_back(at[axis]);
-    }
+    for (const AxisId axis : axes_) within.push_back(at[axis]);
     return static_cast<std::int32_t>(rank_at(outline_, within));
   }
   std::int32_t find_list(std::int32_t rank) const {
@@ -154,25 +156,38 @@ class CommunicationOrder {
 
   /// How many ranks of the outline meet in a collective of `rank`.
   std::int32_t num_members(const Group& group, std::int32_t pipeline_rank) const {
-    const AxisId stages = stage_axis(program_.mesh);
-    const bool of_all = has(set_of(group.axes), stages);
+    const AxisSet own = set_of(axes_);
+    bool of_all = false;
+    for (const AxisId axis : group.axes) of_all = of_all || program_.mesh.axes[axis].stages;
     const auto at = [&](std::int32_t p) {
-      return unlike_ == kNoAxis ? 1 : program_.mesh.size(unlike_, p);
+      std::int32_t count = 1;
+      for (const AxisId axis : group.axes) {
+        if (has(own, axis) && !program_.mesh.axes[axis].stages)
+          count *= program_.mesh.size(axis, p);
+      }
+      return count;
     };
     if (!of_all) return at(pipeline_rank);
     std::int32_t count = 0;
     for (const std::int32_t p : group.members) count += at(p);
-    return group.members.empty() ? ranks_ : count;
+    for (std::int32_t p = 0; group.members.empty() && p < num_pipeline_ranks(program_.mesh); ++p)
+      count += at(p);
+    return count;
+  }
+
+  /// The one, of the ranks that meet in a collective, that all of them agree on.
+  std::int32_t meeting_of(const Group& group, Coordinate at) const {
+    for (const AxisId axis : group.axes) at[axis] = 0;
+    return rank_of(at);
   }
 
   void look_at_collective(std::int32_t rank, const Communication& mine) {
     const Group& group = program_.groups[mine.op->group];
-    const AxisId stages = stage_axis(program_.mesh);
-    const bool of_all = stages != kNoAxis && has(set_of(group.axes), stages);
-    const std::int32_t pipeline_rank = stages == kNoAxis ? 0 : place(rank)[stages];
-    auto& there = waiting_[mine.op->group][of_all ? -1 : pipeline_rank];
+    const Coordinate at = place(rank);
+    auto& there = waiting_[mine.op->group][meeting_of(group, at)];
     there.push_back(rank);
-    if (std::ssize(there) < num_members(group, pipeline_rank)) return;
+    const AxisId stages = stage_axis(program_.mesh);
+    if (std::ssize(there) < num_members(group, stages == kNoAxis ? 0 : at[stages])) return;
     const bool alike = std::all_of(there.begin(), there.end(), [&](std::int32_t other) {
       return matches(mine, *head(other), rank, other);
     });
@@ -183,12 +198,9 @@ class CommunicationOrder {
 
   std::optional<std::int32_t> peer(const ProgramOp& op, std::int32_t rank) const {
     const Transfer& transfer = program_.transfers[op.transfer];
-    if (transfer.pairs.empty() && unlike_ == kNoAxis)
-      return (rank + transfer.offset % ranks_ + ranks_) % ranks_;
+    if (transfer.pairs.empty()) return (rank + transfer.offset % ranks_ + ranks_) % ranks_;
     const auto at = peer_at(program_, transfer, place(rank));
-    if (!at || (*at)[unlike_] >= program_.mesh.size(unlike_, (*at)[transfer.axis]))
-      return std::nullopt;
-    return rank_of(*at);
+    return at ? std::optional(rank_of(*at)) : std::nullopt;
   }
 
   Bytes bytes(const ProgramOp& op) const { return size_in_bytes(moved_value(program_, op)); }
@@ -232,12 +244,12 @@ class CommunicationOrder {
   const Program& program_;
   const Communications& lists_;
   DeviceMesh outline_;
-  AxisId unlike_;
+  Axes axes_;                                 // of the mesh, that the outline has
   std::int32_t ranks_;                        // of the outline
   Indexed<std::int32_t, std::int32_t> list_;  // [rank]
   Indexed<std::int32_t, std::size_t> next_;   // [rank]: index into its list, the first not ended
   Indexed<std::int32_t, std::vector<std::size_t>> ended_;  // [rank]: those behind it, of its batch
-  /// Those that have come, by pipeline rank, -1: of a group that joins them.
+  /// Those that have come, by meeting_of().
   Indexed<GroupId, std::map<std::int32_t, std::vector<std::int32_t>>> waiting_;
   std::vector<std::int32_t> to_look_at_;
 };
@@ -247,9 +259,7 @@ class CommunicationOrder {
 bool crosses_ranks(const Program& program, const ProgramOp& op) {
   if (is_transfer(op.kind)) return true;
   if (!is_collective(op.kind)) return false;
-  const AxisSet axes = set_of(program.groups[op.group].axes);
-  const auto along = [&](AxisId axis) { return axis != kNoAxis && has(axes, axis); };
-  return along(stage_axis(program.mesh)) || along(unlike_axis(program.mesh));
+  return (set_of(program.groups[op.group].axes) & set_of(outline_axes(program.mesh))) != 0;
 }
 
 CrossingOps crossing_ops(const Program& program) {

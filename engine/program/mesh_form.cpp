@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/sharding/replica_axes.h"
+
 namespace trainyard {
 
 namespace {
@@ -54,10 +56,10 @@ Problem check_group(const Program& program, const Group& group) {
 /// Every replica of every pipeline rank is in one class; classes ascend by pipeline rank.
 Problem check_unlike_classes(const Program& program) {
   const DeviceMesh& mesh = program.mesh;
-  const AxisId unlike = unlike_axis(mesh), stages = stage_axis(mesh);
+  const AxisId stages = stage_axis(mesh);
   std::vector<std::vector<bool>> seen;
   for (std::int32_t p = 0; p < num_pipeline_ranks(mesh); ++p)
-    seen.emplace_back(mesh.size(unlike, p), false);
+    seen.emplace_back(num_replicas(mesh, p), false);
   std::int32_t before = 0;
   for (const RankClass& list : program.body) {
     const auto problem = [&](const char* text) {

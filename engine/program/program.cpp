@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/program/program_words.h"
+#include "engine/sharding/replica_axes.h"
 
 namespace trainyard {
 
@@ -121,7 +122,7 @@ bool is_in(const RankSet& ranks, const DeviceMesh& mesh, const Coordinate& at) {
     if (ranks.at[axis] >= 0 && ranks.at[axis] != at[axis]) return false;
   }
   return ranks.replicas.empty() ||
-         std::binary_search(ranks.replicas.begin(), ranks.replicas.end(), at[unlike_axis(mesh)]);
+         std::binary_search(ranks.replicas.begin(), ranks.replicas.end(), replica_of(mesh, at));
 }
 
 std::int32_t pipeline_rank_of(const RankSet& ranks, const DeviceMesh& mesh) {
@@ -130,12 +131,10 @@ std::int32_t pipeline_rank_of(const RankSet& ranks, const DeviceMesh& mesh) {
 }
 
 std::int64_t num_ranks(const RankSet& ranks, const DeviceMesh& mesh) {
-  std::int64_t count = 1;
-  const AxisId unlike = unlike_axis(mesh);
+  const AxisSet apart = ranks.replicas.empty() ? AxisSet{0} : set_of(replica_axes(mesh));
+  std::int64_t count = std::max<std::int64_t>(1, std::ssize(ranks.replicas));
   for (const AxisId axis : mesh.axis_ids()) {
-    if (axis == unlike && !ranks.replicas.empty())
-      count *= std::ssize(ranks.replicas);
-    else if (ranks.at[axis] < 0)
+    if (ranks.at[axis] < 0 && !has(apart, axis))
       count *= mesh.size(axis, pipeline_rank_of(ranks, mesh));
   }
   return count;
@@ -159,7 +158,7 @@ std::string class_name(const DeviceMesh& mesh, const RankSet& ranks) {
     if (ranks.at[axis] >= 0)
       name += " " + mesh.axis_name(axis) + ":" + std::to_string(ranks.at[axis]);
     else if (axis == unlike_axis(mesh) && !ranks.replicas.empty())
-      name += " " + mesh.axis_name(axis) + ":" +
+      name += " " + replica_axes_name(mesh) + ":" +
               runs_text({ranks.replicas.begin(), ranks.replicas.end()});
   }
   return name;

@@ -16,6 +16,7 @@
 #include "engine/program/program_text.h"
 #include "engine/program/program_words.h"
 #include "engine/program/rank_places.h"
+#include "engine/sharding/replica_axes.h"
 #include "engine/sharding/spec_text.h"
 
 namespace trainyard {
@@ -329,20 +330,20 @@ class Parser {
     const DeviceMesh& mesh = state_.program.mesh;
     RankClass& list = state_.program.body.emplace_back();
     list.ranks.at = uniform_coordinate(mesh, -1);
-    const AxisId unlike = unlike_axis(mesh);
+    const std::string replicas = unlike_axis(mesh) == kNoAxis ? "" : replica_axes_name(mesh) + ":";
     while (!line.at_end()) {
       line.expect(" ");
       const std::size_t at = line.position();
-      const AxisId axis = read_axis(line, mesh);
-      std::int32_t& coordinate = list.ranks.at[axis];
-      if (coordinate >= 0 || (axis == unlike && !list.ranks.replicas.empty()))
-        line.fail_at(at, "an axis twice");
-      line.expect(":");
-      if (axis == unlike) {
+      if (!replicas.empty() && line.accept(replicas)) {
+        if (!list.ranks.replicas.empty()) line.fail_at(at, "an axis twice");
         for (const std::int64_t replica : read_runs(line, "a replica"))
           list.ranks.replicas.push_back(static_cast<std::int32_t>(replica));
         continue;
       }
+      const AxisId axis = read_axis(line, mesh);
+      std::int32_t& coordinate = list.ranks.at[axis];
+      if (coordinate >= 0) line.fail_at(at, "an axis twice");
+      line.expect(":");
       coordinate = static_cast<std::int32_t>(line.number(0, mesh.size(axis) - 1, "a coordinate"));
     }
     calls_follow_ = true;

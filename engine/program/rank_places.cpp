@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/sharding/replica_axes.h"
 
 namespace trainyard {
 
@@ -90,11 +91,12 @@ std::optional<Coordinate> peer_at(const Program& program, const Transfer& transf
   const std::int32_t size = program.mesh.size(transfer.axis);
   peer[transfer.axis] = ((at[transfer.axis] + transfer.offset) % size + size) % size;
   if (transfer.pairs.empty()) return peer;
-  std::int32_t& replica = peer[unlike_axis(program.mesh)];
+  const std::int32_t replica = replica_of(program.mesh, at);
   const auto pair = std::find_if(transfer.pairs.begin(), transfer.pairs.end(),
                                  [&](const auto& one) { return one.first == replica; });
   if (pair == transfer.pairs.end()) return std::nullopt;
-  replica = pair->second;
+  if (pair->second >= num_replicas(program.mesh, peer[transfer.axis])) return std::nullopt;
+  move_to_replica(program.mesh, pair->second, peer);
   return peer;
 }
 

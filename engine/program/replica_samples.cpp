@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/sharding/device_mesh.h"
+#include "engine/sharding/replica_axes.h"
 
 namespace trainyard {
 
@@ -13,18 +13,17 @@ SequenceRange samples_of_rank(const Program& program, ValueId rows, const Coordi
   const TensorSpec spec = spec_of(program, program.values[rows]);
   const Axes& axes = spec.dims.front().parts.front().axes;
   const std::int64_t size = draws.size_of(mb);
-  const AxisId unlike = unlike_axis(mesh);
   // Ranks of a replica have some of its samples each, or all of them all.
   const std::int64_t place = place_in_group(mesh, axes, at);
-  if (unlike == kNoAxis) {
+  if (unlike_axis(mesh) == kNoAxis) {
     const std::int64_t parts = std::max<std::int64_t>(1, group_size(mesh, axes) / draws.replicas);
     const std::int64_t each = size / parts;
     const std::int64_t first = draws.first_sample(mb, place / parts) + place % parts * each;
     return {first, first + each};
   }
-  const std::int64_t parts = group_size(mesh, axes) / mesh.size(unlike);
-  const SequenceRange within =
-      sequences_of_replica(size, mesh.size(unlike, at[stage_axis(mesh)]), place / parts);
+  const std::int32_t replicas = num_replicas(mesh, at[stage_axis(mesh)]);
+  const std::int64_t parts = group_size(mesh, axes, at[stage_axis(mesh)]) / replicas;
+  const SequenceRange within = sequences_of_replica(size, replicas, place / parts);
   const std::int64_t each = within.size() / parts;
   const std::int64_t first = draws.first_sample(mb, 0) + within.begin + place % parts * each;
   return {first, first + each};

@@ -15,6 +15,7 @@
 #include "engine/base/readable.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/program/rank_places.h"
+#include "engine/sharding/replica_axes.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
 #include "real/checkpoint/onnx_weights.h"
@@ -69,7 +70,7 @@ std::int64_t reporter(const Program& program) {
   Coordinate first = list->ranks.at;
   std::replace(first.begin(), first.end(), -1, 0);
   if (!list->ranks.replicas.empty())
-    first[unlike_axis(program.mesh)] = list->ranks.replicas.front();
+    move_to_replica(program.mesh, list->ranks.replicas.front(), first);
   return rank_at(program, first);
 }
 

@@ -146,7 +146,8 @@ const KeyTable& zero_keys() {
        .matters = "stage 1"},
       {.name = "replicate",
        .forms = {kDegree},
-       .help = "groups of replicas that each divide all among themselves (HSDP)",
+       .help = "groups of replicas that each divide all among themselves (HSDP); with "
+               "partition.replicas, groups of each pipeline rank's",
        .field = of_zero<&ZeroConfig::replicate>(),
        .matters = "stages 1 to 3"},
       {.name = "reduce",

@@ -170,12 +170,23 @@ TEST_CASE("what ZeRO does not go with is refused at its key") {
   const auto beside_replicas = [&](const std::string& zero) {
     return fault("zero: {stage: 3, " + zero + "}", "partition: {replicas: [2, 6]}\n");
   };
-  CHECK_THAT(beside_replicas("replicate: 2"),
-             Catch::Contains("parallel.zero.replicate: does not go with partition.replicas, which "
-                             "have no groups of one size; leave it out"));
-  CHECK_THAT(beside_replicas("reshard_after_forward: 2"),
-             Catch::Contains("parallel.zero.reshard_after_forward: does not go with "
-                             "partition.replicas as a number of ranks; write true or false"));
+  // 2 and 6 replicas: both are twice as many; 6 are three times two.
+  CHECK_THAT(beside_replicas("replicate: 3"),
+             Catch::Contains("parallel.zero.replicate: 3 groups do not divide the replicas of each "
+                             "pipeline rank (partition.replicas); 2 does"));
+  CHECK_THAT(beside_replicas("reshard_after_forward: 3"),
+             Catch::Contains("parallel.zero.reshard_after_forward: groups of 3 ranks do not divide "
+                             "those that divide the parameters of each pipeline rank "
+                             "(partition.replicas); 2 does"));
+  // Two groups of 1 and 3 replicas have no neighbours in common.
+  CHECK_THAT(beside_replicas("replicate: 2, reshard_after_forward: 3"),
+             Catch::Contains("(partition.replicas); write true or false"));
+  CHECK_THAT(fault("zero: {stage: 3, replicate: 2}", "partition: {replicas: [1, 7]}\n"),
+             Catch::Contains("of each pipeline rank (partition.replicas); leave it out"));
+  CHECK_THAT(fault("zero: {stage: 3, replicate: 4}", "partition: {replicas: [4, 4]}\n"),
+             Catch::Contains("parallel.zero.replicate: leaves one replica in each group of each "
+                             "pipeline rank (partition.replicas), which has nobody to divide with; "
+                             "2 does"));
 }
 
 }  // namespace trainyard

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "engine/sharding/replica_axes.h"
+
 namespace trainyard {
 
 namespace {
@@ -49,6 +51,35 @@ TEST_CASE("groups have the ranks that there are") {
       CHECK(group[position(place_in_group(mesh, axes, coordinate_of(mesh, rank)))] == rank);
     }
   }
+}
+
+TEST_CASE("a replica's number is its place over the groups and their members") {
+  CHECK(replica_axes(one_and_three()) == Axes{1});
+  CHECK(replica_axes_name(one_and_three()) == "dp");
+  // Two groups at both pipeline ranks, of one replica and of three.
+  DeviceMesh mesh;
+  mesh.axes.push_back({"pp", 2, true, {}});
+  mesh.axes.push_back({"dp0", 2, false, {}});
+  mesh.axes.push_back({"dp1", 3, false, {1, 3}});
+  mesh.axes.push_back({"tp", 2, false, {}});
+  mesh.names.emplace_back("dp", Axes{1, 2});
+  CHECK(!mesh_problem(mesh));
+  CHECK(replica_axes(mesh) == Axes{1, 2});
+  CHECK(replica_axes_name(mesh) == "dp");
+  CHECK(num_replicas(mesh, 0) == 2);
+  CHECK(num_replicas(mesh, 1) == 6);
+  CHECK(replica_of(mesh, {0, 1, 0, 1}) == 1);
+  CHECK(replica_of(mesh, {1, 1, 2, 0}) == 5);
+  for (std::int64_t rank = 0; rank < mesh.num_ranks(); ++rank) {
+    const Coordinate at = coordinate_of(mesh, rank);
+    Coordinate moved = at;
+    moved[1] = moved[2] = 0;
+    move_to_replica(mesh, replica_of(mesh, at), moved);
+    CHECK(moved == at);
+  }
+  DeviceMesh alike = one_and_three();
+  alike.axes[AxisId{1}].sizes.clear();
+  CHECK(replica_axes(alike).empty());
 }
 
 TEST_CASE("sizes by pipeline rank that cannot be are refused") {

@@ -52,7 +52,11 @@ TEST_CASE("loopback gives what Gloo gives") {
       {"cluster.ranks=4", "parallel.data=2", "parallel.pipeline=2", "parallel.virtual_stages=2",
        "schedule=interleaved"},
       {"cluster.ranks=8", "parallel.data=2", "parallel.tensor=2", "parallel.pipeline=2",
-       "parallel.zero=1"}};
+       "parallel.zero=1"},
+      {"cluster.ranks=6", "partition={replicas: [2, 4]}", "training.microbatch=4",
+       "parallel.zero={stage: 3, replicate: 2}"},
+      {"cluster.ranks=8", "partition={replicas: [2, 6]}", "training.microbatch=8",
+       "parallel.zero={stage: 3, reshard_after_forward: 2}"}};
   // SGD without clipping carries a wrong gradient on as it is.
   const std::string sgd = "sgd, clip_norm: 0, lr: {peak: 0.05}";
   struct Case {
@@ -62,7 +66,7 @@ TEST_CASE("loopback gives what Gloo gives") {
   const std::vector<Case> cases = {
       {"{family: gpt, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 8}",
        sgd,
-       {0, 1, 2, 3, 4, 5}},
+       {0, 1, 2, 3, 4, 5, 6, 7}},
       {"{family: gpt, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 8}", "adamw", {0, 3}},
       {"{family: llama, layers: 4, hidden: 32, heads: 8, kv_heads: 4, ffn: 48, vocab: 62, seq_len: "
        "8}",

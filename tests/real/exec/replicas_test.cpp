@@ -123,6 +123,66 @@ TEST_CASE("each pipeline rank's replicas divide gradients and parameters by thei
   }
 }
 
+TEST_CASE("groups of each pipeline rank's replicas divide, and neighbours keep pieces") {
+  const Sets three = on(6, "replicas: [2, 4]"), six = on(8, "replicas: [2, 6]", 8),
+             turned = on(6, "cuts: [1, 3], replicas: [2, 4], on: [1, 0, 1]");
+  const auto zero = [](const std::string& of) { return "parallel.zero={" + of + "}"; };
+  // Groups of one and two, or three; with [4, 8] of two and four, which two neighbours divide.
+  const std::vector<Sets> features = {
+      joined(three, {zero("stage: 1, replicate: 2")}),
+      joined(six, {zero("stage: 2, replicate: 2")}),
+      joined(six, {zero("stage: 2, replicate: 2, reduce: each"), "schedule=zb-h1"}),
+      joined(three, {zero("stage: 3, replicate: 2")}),
+      joined(six, {zero("stage: 3, replicate: 2"), "recompute=full"}),
+      joined(on(10, "replicas: [6, 4]", 8), {zero("stage: 3, replicate: 2, reduce: last")}),
+      joined(three, {zero("stage: 3, replicate: 2"), "parallel.placement=flat"}),
+      joined(six, {zero("stage: 3, replicate: 2, layout: per-parameter")}),
+      joined(three, {zero("stage: 3, replicate: 2, offload: {parameters: host}")}),
+      joined(three,
+             {zero("stage: 3, replicate: 2"), "parallel.virtual_stages=2", "schedule=interleaved"}),
+      joined(turned, {zero("stage: 1, replicate: 2")}),
+      joined(turned, {zero("stage: 3, replicate: 2"), "recompute=full"}),
+      joined(on(12, "replicas: [2, 4]"), {"parallel.tensor=2", "parallel.sequence_parallel=true",
+                                          zero("stage: 3, replicate: 2")}),
+      joined(three, {zero("stage: 3, reshard_after_forward: 2")}),
+      joined(six, {zero("stage: 3, reshard_after_forward: 2, layout: per-parameter")}),
+      joined(six, {zero("stage: 3, reshard_after_forward: 2, reduce: last"), "schedule=zb-v"}),
+      joined(turned, {zero("stage: 3, reshard_after_forward: 2"), "schedule=gpipe"}),
+      joined(on(12, "replicas: [4, 8]", 8),
+             {zero("stage: 3, replicate: 2, reshard_after_forward: 2")})};
+  // Embedding and head of gpt are tied.
+  for (const std::string family : {"gpt", "llama"}) {
+    const std::string text = parity_study(
+        family,
+        family == "llama" ? "precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}" : kTraining);
+    const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
+    for (const Sets& feature : features) {
+      CAPTURE(family, feature);
+      check_same(one, run_loopback(text, feature, {.steps = 2}), kFp64);
+    }
+  }
+  // Six sequences over four replicas: the groups have four and two.
+  const Sets batch = {"training.global_batch=10", "training.microbatch=[6, 4]"};
+  const std::string of_sizes = parity_study("gpt", kTraining);
+  check_same(run_loopback(of_sizes, batch, {.steps = 2}),
+             run_loopback(of_sizes, joined(joined(three, batch), {zero("stage: 3, replicate: 2")}),
+                          {.steps = 2}),
+             kFp64);
+  // Ranks that share sequences divide with them.
+  const std::string text =
+      parity_study("gpt", "precision: fp64, dropout: 0, clip_norm: 0.01, lr: {peak: 0.01}");
+  const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
+  for (const std::string of : {"stage: 3, replicate: 2", "stage: 3, reshard_after_forward: 2",
+                               "stage: 3, reshard_after_forward: 4"}) {
+    CAPTURE(of);
+    check_same(
+        one,
+        run_loopback(text, joined(on(12, "replicas: [2, 4]"), {"parallel.context=2", zero(of)}),
+                     {.steps = 2}),
+        kFp64);
+  }
+}
+
 TEST_CASE("ranks of unlike replicas share sequences") {
   const std::string training = "precision: fp64, dropout: 0, clip_norm: 0.01, lr: {peak: 0.01}";
   const std::vector<Sets> features = {
@@ -198,6 +258,8 @@ TEST_CASE("a run of unlike replicas goes on from other layouts, and they from it
       joined(on(8, "replicas: [3, 5]", 8), {"parallel.zero=1"}),
       joined(on(8, "replicas: [3, 5]", 8), {kOwners}),
       joined(on(8, "replicas: [3, 5]", 8), {"parallel.zero=3"}),
+      joined(on(6, "replicas: [2, 4]"), {"parallel.zero={stage: 3, replicate: 2}"}),
+      joined(on(6, "replicas: [2, 4]"), {"parallel.zero={stage: 3, reshard_after_forward: 2}"}),
       {"cluster.ranks=2", "partition={cuts: [1, 3], on: [0, 1, 0]}"},
       {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
       {"cluster.ranks=4", "parallel.pipeline=4"},
