@@ -41,6 +41,7 @@ const std::vector<std::string>& compiled_studies() {
       study(kBert, kMesh, "schedule: gpipe\n"),
       study(kT5, kMesh, ""),
       study(kT5, "tensor: 1, pipeline: 4, data: 2", "schedule: gpipe\n"),
+      study(kGpt, "data: 4, zero: {stage: 3, layout: per-parameter}", ""),
   };
   return kStudies;
 }
@@ -178,16 +179,21 @@ TEST_CASE("everything that a Program can say survives the text") {
 }
 
 TEST_CASE("a compiled study's Program equals what its text parses to") {
-  for (const std::string& yaml : compiled_studies()) {
-    CAPTURE(yaml);
-    const Program program = compiled(yaml);
+  const auto check_text = [](const Program& program) {
     const std::string text = to_text(program);
     const Program read = parse_program(text, "program.txt");
     CHECK(read == program);
     CHECK(to_text(read) == text);
     CHECK(program_digest(read) == program_digest(program));
     CHECK_FALSE(find_violation(read));
+  };
+  for (const std::string& yaml : compiled_studies()) {
+    CAPTURE(yaml);
+    check_text(compiled(yaml));
   }
+  check_text(
+      compiled(study(kGpt, "zero: {stage: 3, replicate: 2}", "partition: {replicas: [2, 4]}\n"),
+               {"training.microbatch=4"}));
 }
 
 TEST_CASE("the text keeps up with a Program of tens of thousands of ops") {
