@@ -35,6 +35,7 @@ class Laws {
     if (!analytic.simulation) return out_;
     out_.timed = true;
     const Simulation& a = *analytic.simulation;
+    reused(a);
     std::vector<std::string> fidelities = {"fluid"};
     if (asked_.step) fidelities.push_back("step");
     for (const std::string& fidelity : fidelities) {
@@ -119,6 +120,17 @@ class Laws {
     const double whole = run("fluid", options).simulation->summary.iteration_time;
     if (!is_close(whole, of.summary.iteration_time)) {
       broken("folded: " + number(of.summary.iteration_time) + ", unfolded " + number(whole));
+    }
+  }
+
+  void reused(const Simulation& of) {
+    if (!asked_.unfolded || of.summary.num_ranks > 64) return;
+    ++out_.comparisons;
+    RunOptions options;
+    options.reuse = false;
+    const double each = run("analytic", options).simulation->summary.iteration_time;
+    if (!is_close(each, of.summary.iteration_time)) {
+      broken("reused: " + number(of.summary.iteration_time) + ", op by op " + number(each));
     }
   }
 

@@ -10,7 +10,7 @@ namespace trainyard {
 
 struct LawsAsked {
   bool step = false;        // at fidelity step too (every rank is simulated)
-  bool unfolded = true;     // again with every rank simulated, where they are few
+  bool unfolded = true;     // again with every rank simulated, and op by op, where they are few
   bool capacities = false;  // again with each capacity of the cluster doubled
   bool texts = false;       // again from study.resolved.yaml, and from program.txt
 };
@@ -27,6 +27,7 @@ struct LawsAsked {
 ///   memory      peaks are equal in all executors
 ///   rows        keeping rows changes nothing, not even the last bit
 ///   folded      simulating one rank of each class changes nothing
+///   reused      timing every op of every call by itself changes nothing in closed forms
 ///   capacity    twice the bandwidth of any kind of links is at most kLonger slower, where the
 ///               Program stays the same
 ///   texts       study.resolved.yaml has the same answer, program.txt reads back to the same digest

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "tests/support/random_cluster.h"
 #include "tests/support/random_draws.h"
 
 namespace trainyard {
@@ -166,19 +167,23 @@ class RandomPlan {
     buffers_ = false;
   }
 
-  // Replicas of each pipeline rank, on another eighth of the seeds.
+  // Replicas of each pipeline rank, on another eighth of the seeds; some in two groups, some with
+  // microbatches of several sizes or products in 8 bits.
   void choose_replicas() {
     if (!replicates_ || pipeline_ < 2) return;
     std::string list;
     std::int64_t most = 1;
     all_replicas_ = 0;
+    grouped_ = beside_.chance(25);
+    in_8_bits_ = beside_.chance(35);
     for (std::int64_t rank = 0; rank < pipeline_; ++rank) {
-      const std::int64_t replicas = 1 + places_.below(4);
+      const std::int64_t replicas = (1 + places_.below(4)) * (grouped_ ? 2 : 1);
       list += (rank == 0 ? "" : ", ") + std::to_string(replicas);
       all_replicas_ += replicas;
       most = std::max(most, replicas);
     }
     microbatch_ = most + places_.below(4);
+    if (beside_.chance(40)) most_given_ = beside_.below(microbatch_ - most + 2);
     batch_ = microbatches_ * microbatch_;
     data_ = 1;
     const std::string said = "replicas: [" + list + "]}";
@@ -232,67 +237,7 @@ class RandomPlan {
         1, tensor_ * (all_replicas_ > 0 ? all_replicas_ : pipeline_ * data_));
     const std::int64_t devices = std::max<std::int64_t>(
         1, ranks + spare_devices_ + (random_.chance(20) ? random_.below(5) : 0));
-    std::string text = "cluster: {";
-    const auto kind = random_.below(4);
-    if (kind == 0) {
-      text += "preset: " +
-              random_.word({"dgx-a100-80g", "dgx-h100", "dgx-1v", "p4d.24xlarge", "selene"});
-      text += random_.chance(50) ? ", nodes: " + std::to_string((devices + 7) / 8)
-                                 : ", devices: " + std::to_string(devices);
-    } else if (kind == 1) {
-      const auto per_node = random_.one_of<std::int64_t>({2, 4, 8});
-      text += "gpu: " + random_.word({"a100-sxm-80g", "h100-sxm-80g", "v100-sxm-32g"}) +
-              ", gpus: " + std::to_string(devices) +
-              ", gpus_per_node: " + std::to_string(per_node) +
-              ", intra: " + random_.word({"nvswitch", "nvlink", "pcie"}) +
-              ", intra_gb_per_s: " + std::to_string(10 + random_.below(400)) +
-              ", inter: " + random_.word({"infiniband", "roce", "ethernet"}) +
-              ", inter_gbit_per_s_per_node: " + std::to_string(10 + random_.below(800));
-    } else {
-      const auto per_node = random_.one_of<std::int64_t>({1, 3, 4, 8});
-      text += "device: " + random_.word({"a100-sxm-40g", "h100-pcie-80g", "rtx-3090"}) +
-              ", devices: " + std::to_string(devices) +
-              ", devices_per_node: " + std::to_string(per_node);
-      if (per_node > 1 && random_.chance(30))
-        text += ", p2p: off, host: {memory: " + std::to_string(20 + random_.below(100)) + " GB/s}";
-      if (per_node > 1)
-        text += ", intra: {kind: pcie, bandwidth: " + std::to_string(8 + random_.below(40)) +
-                " GB/s, latency: 4 us}";
-      if (devices > per_node)
-        text += ", inter: {kind: ethernet, bandwidth: " + std::to_string(1 + random_.below(20)) +
-                " GB/s, latency: 20 us}";
-    }
-    if (random_.chance(30)) {
-      text += ", fabric: " + fabric_text(devices);
-    }
-    if (random_.chance(30)) {
-      text += ", speed: {" + std::to_string(random_.below(devices)) + ": " +
-              random_.word({"0.5", "0.9", "1.1"}) + "}";
-    }
-    if (buffers_ && text.find("host: ") == std::string::npos && transfers_.below(5) > 0) {
-      text += ", host: {memory: " + std::to_string(20 + transfers_.below(100)) + " GB/s}";
-    }
-    if (buffers_ && transfers_.below(4) == 0)
-      text += transfers_.below(2) == 0 ? ", rdma: on" : ", rdma: off";
-    return text + "}\n";
-  }
-
-  std::string fabric_text(std::int64_t devices) {
-    const std::string leaf = ", leaf: " + std::to_string(1 + random_.below(4)) + " nodes";
-    const std::string over = ", oversubscription: " + random_.word({"1", "2", "4.5"});
-    switch (random_.below(5)) {
-      case 0:
-        return "{kind: fat-tree" + leaf + over + ", pod: " + std::to_string(1 + random_.below(3)) +
-               ", pod_oversubscription: 2}";
-      case 1: return "{kind: rail-optimised" + leaf + over + "}";
-      case 2:
-        return "{kind: dragonfly" + leaf + ", group: " + std::to_string(1 + random_.below(3)) +
-               ", link: 9 GB/s, global_link: 7 GB/s}";
-      case 3:
-        return "{kind: torus, dimensions: [" + std::to_string(1 + random_.below(4)) + ", " +
-               std::to_string(devices) + "], link: 6 GB/s}";
-      default: return "{kind: fat-tree" + leaf + over + "}";
-    }
+    return random_cluster({devices, in_8_bits_, buffers_}, random_, transfers_);
   }
 
   std::string parallel_text() {
@@ -304,6 +249,11 @@ class RandomPlan {
       text += ", sequence_parallel: true";
     if (divides_) {
       text += ", zero: " + divided_text();
+    } else if (grouped_) {
+      text += ", zero: " + beside_.word({"{stage: 1, replicate: 2}", "{stage: 2, replicate: 2}",
+                                         "{stage: 3, replicate: 2}",
+                                         "{stage: 3, replicate: 2, layout: per-parameter}",
+                                         "{stage: 3, reshard_after_forward: 2}"});
     } else if (random_.chance(40)) {
       std::string zero = random_.word({"0", "1", "{stage: 1, by: shard}"});
       if (extra_chance(50) || (all_replicas_ > 0 && places_.below(2) == 0))
@@ -327,8 +277,16 @@ class RandomPlan {
   std::string training_text() {
     std::string text =
         "training: {global_batch: " + std::to_string(batch_) + ", microbatch: " + microbatch_text();
-    if (random_.chance(60))
-      text += ", precision: " + random_.word({"bf16", "fp16", "fp32", "fp16"});
+    const std::string precision =
+        random_.chance(60) ? random_.word({"bf16", "fp16", "fp32", "fp16"}) : "";
+    if (in_8_bits_)
+      text += ", precision: " +
+              beside_.word({"fp8", "{type: fp8, recipe: tensorwise, gather: fp8}",
+                            "{type: fp8, recipe: tensorwise, gather: bf16}",
+                            "{type: fp8, recipe: delayed}", "{type: fp8, recipe: rowwise}",
+                            "{type: fp8, recipe: blockwise-128}"});
+    else if (!precision.empty())
+      text += ", precision: " + precision;
     if (random_.chance(20)) text += ", optimizer: sgd";
     if (random_.chance(30)) text += ", flash_attention: " + random_.word({"true", "false", "auto"});
     if (random_.chance(20) && family_ != "llama") text += ", dropout: 0";
@@ -339,13 +297,17 @@ class RandomPlan {
     return text + "}\n";
   }
 
-  /// One microbatch gives a sequence to the next.
+  /// One microbatch gives a sequence to the next; beside replicas, every other one some.
   std::string microbatch_text() {
-    if (!extra_chance(40) || microbatches_ < 2 || microbatch_ < 2)
-      return std::to_string(microbatch_);
+    const std::int64_t most = all_replicas_ > 0 ? most_given_ : extra_chance(40) ? 1 : 0;
+    if (most == 0 || microbatches_ < 2 || microbatch_ < 2) return std::to_string(microbatch_);
     std::string text;
+    std::int64_t given = 0;
     for (std::int64_t mb = 0; mb < microbatches_; ++mb) {
-      const std::int64_t size = microbatch_ + (mb == 0 ? -1 : mb == 1 ? 1 : 0);
+      const bool gives = mb % 2 == 0 && mb + 1 < microbatches_ && (mb == 0 || all_replicas_ > 0);
+      if (gives) given = all_replicas_ > 0 ? 1 + beside_.below(most) : most;
+      const std::int64_t size = microbatch_ + (gives ? -given : mb % 2 == 1 ? given : 0);
+      if (mb % 2 == 1) given = 0;
       text += (text.empty() ? "[" : ", ") + std::to_string(size);
     }
     return text + "]";
@@ -383,14 +345,16 @@ class RandomPlan {
 
   std::uint64_t seed_;
   RandomDraws random_{seed_}, extra_{seed_}, transfers_{seed_}, axes_{seed_};
-  RandomDraws places_{seed_}, divided_{seed_};
+  RandomDraws places_{seed_}, divided_{seed_}, beside_{seed_};
   bool extras_ = seed_ % 4 == 0, buffers_ = seed_ % 4 == 2, splits_ = seed_ % 8 == 3;
   bool places_stages_ = seed_ % 8 == 5, replicates_ = seed_ % 8 == 1, divides_ = seed_ % 8 == 7;
   std::string family_, schedule_, partition_;
   std::int64_t heads_ = 1, head_dim_ = 8, layers_ = 1, sequence_ = 8, vocab_ = 50;
   std::int64_t tensor_ = 1, pipeline_ = 1, virtual_stages_ = 1, data_ = 1;
   std::int64_t microbatches_ = 1, microbatch_ = 1, batch_ = 1, spare_devices_ = 0;
-  std::int64_t all_replicas_ = 0;  // of all pipeline ranks; 0: parallel.data of each
+  std::int64_t all_replicas_ = 0;             // of all pipeline ranks; 0: parallel.data of each
+  bool grouped_ = false, in_8_bits_ = false;  // beside these
+  std::int64_t most_given_ = 0;               // of their microbatches; 0: all have one size
 };
 
 }  // namespace
