@@ -126,9 +126,7 @@ class TransferSplitter {
     for (std::size_t i = 1; i < parts.size(); ++i) {
       ValueId next = of.writes[0].value;
       if (i + 1 < parts.size()) {
-        next = summand(next, parts.size() + i);
-        program_.values[next].scope = Scope::kLocal;
-        program_.values[next].pool = kNoIndex;
+        next = partial_sum(next, i);
         free.reads.push_back({next, 0});
       }
       out.push_back(kernel(OpKind::kAdd, of, {sum, parts[i]}, next));
@@ -144,6 +142,18 @@ class TransferSplitter {
     Value part = program_.values[whole];
     part.name += ".summand" + std::to_string(number);
     part.pool = program_.pools.add({"recv." + part.name, 0, Space::kDevice});
+    return known->second = program_.values.add(std::move(part));
+  }
+
+  /// A value like `whole`, for the sum of several of its summands, not of all. Replicas of other
+  /// classes may have more summands of as many sequences.
+  ValueId partial_sum(ValueId whole, std::size_t number) {
+    const auto [known, fresh] = partial_sums_.try_emplace({whole, number}, kNoIndex);
+    if (!fresh) return known->second;
+    Value part = program_.values[whole];
+    part.name += ".partial" + std::to_string(number);
+    part.scope = Scope::kLocal;
+    part.pool = kNoIndex;
     return known->second = program_.values.add(std::move(part));
   }
 
@@ -213,7 +223,7 @@ class TransferSplitter {
   const Indexed<TransferId, std::int32_t> offsets_ = offsets_of(program_);
   std::map<SegmentId, Whole> whole_;  // segments of whole tensors
   std::map<std::tuple<ValueId, std::string, std::int64_t, std::int64_t>, ValueId> views_;
-  std::map<std::pair<ValueId, std::size_t>, ValueId> summands_;
+  std::map<std::pair<ValueId, std::size_t>, ValueId> summands_, partial_sums_;
 
   static Indexed<TransferId, std::int32_t> offsets_of(const Program& program) {
     Indexed<TransferId, std::int32_t> out;

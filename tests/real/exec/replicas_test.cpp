@@ -241,6 +241,16 @@ TEST_CASE("what all replicas have alike goes to each, and its gradients come bac
   }
 }
 
+TEST_CASE("replicas of as many sequences add up unlike numbers of summands") {
+  // Ten sequences on 2 replicas, 5 each, and on 8, 2 2 1 1 1 1 1 1: the one has three peers, the
+  // other five.
+  const std::string text = parity_study("t5", kTraining);
+  const Sets batch = {"training.global_batch=18", "training.microbatch=[8, 10]"};
+  check_same(run_loopback(text, batch, {.steps = 2}),
+             run_loopback(text, joined(on(10, "cuts: [3], replicas: [2, 8]"), batch), {.steps = 2}),
+             kFp64);
+}
+
 TEST_CASE("an overflow on one of unlike replicas skips the step on all") {
   // Weights so large that scaled gradients overflow fp16: the scale is halved until they do not.
   const std::string text = parity_study("gpt", "precision: fp16, clip_norm: 1.0, lr: {peak: 0.01}");
