@@ -4,7 +4,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/indexed.h"
-#include "engine/data/window_shape.h"
 
 namespace trainyard {
 
@@ -14,12 +13,7 @@ FileDocuments::FileDocuments(TokenFile file, const EpochOrder& order, std::int64
       order_(order),
       length_(length),
       end_(end),
-      num_windows_(count_windows(file_.num_tokens(), causal_windows(length))) {
-  const auto text = [](std::int64_t number) { return std::to_string(number); };
-  if (num_windows_ == 0) {
-    throw ConfigError(file_.path() + ": has " + text(file_.num_tokens()) +
-                      " tokens; a sample of this model needs " + text(length + 1));
-  }
+      num_windows_(file_.num_windows(causal_windows(length))) {
   if (end < 0 && file_.num_documents() == 0)
     throw ConfigError(file_.path() + ": has no index of documents");
 }

@@ -81,6 +81,18 @@ TokenFile TokenFile::open(const std::string& path, std::string_view format) {
   return {std::move(file), type};
 }
 
+std::int64_t TokenFile::num_windows(const WindowShape& shape) const {
+  const std::int64_t windows = count_windows(num_tokens_, shape);
+  if (windows >= shape.least_count) return windows;
+  const auto text = [](std::int64_t number) { return std::to_string(number); };
+  const std::int64_t needed = shape.length + (shape.least_count - 1) * shape.stride;
+  throw ConfigError(path() + ": has " + text(num_tokens_) + " tokens; " +
+                    (shape.least_count == 1
+                         ? "a sample of this model needs "
+                         : text(shape.least_count) + " samples of this model need ") +
+                    text(needed));
+}
+
 std::int64_t TokenFile::largest_token() const {
   return num_tokens_ > num_stored_ ? kEndOfDocument : largest_of(type_);
 }

@@ -10,6 +10,7 @@
 #include "engine/base/mapped_file.h"
 #include "engine/data/megatron_index.h"
 #include "engine/data/token_type.h"
+#include "engine/data/window_shape.h"
 
 namespace trainyard {
 
@@ -25,6 +26,9 @@ class TokenFile {
   const std::string& path() const { return file_.path(); }  // of the file with the tokens
   std::int64_t num_tokens() const { return num_tokens_; }
   std::int64_t num_documents() const { return num_documents_; }  // 0: the format does not say
+
+  /// Whole windows of such a shape. Throws ConfigError where they are fewer than it needs.
+  std::int64_t num_windows(const WindowShape& shape) const;
 
   std::int64_t largest_token() const;  // that the format can say
 

@@ -19,15 +19,7 @@ FileWindows::FileWindows(TokenFile file, std::int64_t num_symbols, const WindowS
       num_symbols_(num_symbols),
       shape_(shape),
       order_(order),
-      num_windows_(count_windows(file_.num_tokens(), shape)) {
-  if (num_windows_ >= shape.least_count) return;
-  const std::int64_t needed = shape.length + (shape.least_count - 1) * shape.stride;
-  throw ConfigError(file_.path() + ": has " + text(file_.num_tokens()) + " tokens; " +
-                    (shape.least_count == 1
-                         ? "a sample of this model needs "
-                         : text(shape.least_count) + " samples of this model need ") +
-                    text(needed));
-}
+      num_windows_(file_.num_windows(shape)) {}
 
 void FileWindows::read(std::int64_t index, std::span<std::int64_t> out) const {
   read_window(window_at(index), out);
