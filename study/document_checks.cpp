@@ -1,6 +1,5 @@
 // Whether samples can be packed of documents as data.documents says: of which lengths, and with
 // what; and where those of a file end.
-#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -19,10 +18,8 @@ void check_lengths(const Study& study) {
   const std::string key = "data.documents.lengths";
   if (documents.of_tokens) return;
   if (!documents.drawn()) {
-    const bool any = std::any_of(documents.lengths.begin(), documents.lengths.end(),
-                                 [](std::int64_t length) { return length > 1; });
-    if (!any) fail_at(study, key, "documents of 1 token predict nothing; one has to be longer");
-    return;
+    if (predict_any(document_borders(documents, study.model.seq_len, 0))) return;
+    fail_at(study, key, "documents of 1 token predict nothing; one of a sample's has to be longer");
   }
   const std::string mean = "the mean of " + std::to_string(documents.mean) + " tokens";
   if (documents.least > documents.mean) {
@@ -56,12 +53,13 @@ void open_documents(Study& study) {
                 ", got " + std::to_string(documents.end));
   }
   std::int64_t largest = 0;
+  std::shared_ptr<const FileDocuments> source;
   try {
     TokenFile file = TokenFile::open(data.path, data.format);
     largest = file.largest_token();
-    documents.source = std::make_shared<FileDocuments>(
-        std::move(file), EpochOrder{data.shuffle, study.training.seed}, study.model.seq_len,
-        documents.end);
+    source = std::make_shared<FileDocuments>(std::move(file),
+                                             EpochOrder{data.shuffle, study.training.seed},
+                                             study.model.seq_len, documents.end);
   } catch (const ConfigError& error) {
     fail_at(study, "data.path", error.what());
   }
@@ -70,6 +68,12 @@ void open_documents(Study& study) {
             "tokens of this file are at most " + std::to_string(largest) + ", and none is " +
                 std::to_string(documents.end));
   }
+  if (!source->predict()) {
+    fail_at(study, documents.end < 0 ? "data.path" : key + ".end",
+            "every document in the samples of " + data.path +
+                " is of 1 token, and nothing is predicted");
+  }
+  documents.source = std::move(source);
 }
 
 }  // namespace

@@ -27,6 +27,13 @@ std::vector<std::int64_t> FileDocuments::borders(std::int64_t length, std::int64
   return out;
 }
 
+bool FileDocuments::predict() const {
+  for (std::int64_t sample = 0; sample < num_windows_; ++sample) {
+    if (predict_any(borders(length_, sample))) return true;
+  }
+  return false;
+}
+
 void FileDocuments::add_by_index(std::int64_t begin, std::vector<std::int64_t>& borders) const {
   // The first document that begins behind the window's first token.
   std::int64_t low = 0, high = file_.num_documents();

@@ -13,6 +13,12 @@
 
 namespace trainyard {
 
+/// Whether documents that begin so are of more than one token anywhere: the last token of each
+/// predicts nothing.
+inline bool predict_any(const std::vector<std::int64_t>& borders) {
+  return borders.back() > std::ssize(borders) - 1;
+}
+
 class FileDocuments final : public DocumentSource {
  public:
   /// Samples are causal_windows(length) in `order`. `end`: the token that ends a document, its
@@ -22,6 +28,10 @@ class FileDocuments final : public DocumentSource {
 
   std::vector<std::int64_t> borders(std::int64_t length, std::int64_t sample) const override;
   std::string origin() const override;
+
+  /// Whether any sample has a document of more than one token: else nothing is predicted. Reads on
+  /// until it finds one.
+  bool predict() const;
 
  private:
   void add_by_index(std::int64_t begin, std::vector<std::int64_t>& borders) const;

@@ -1,5 +1,6 @@
 #include "real/train/rank_trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -131,8 +132,9 @@ StepState RankTrainer::state() const {
   StepState state;
   state.step = steps_done_;
   state.updates = updates_done_;
-  state.predicted = static_cast<double>(
-      samples_.num_predicted(steps_done_ * training.global_batch, training.global_batch));
+  // A step of documents that predict nothing has a loss of 0, as Megatron-LM has it.
+  state.predicted = static_cast<double>(std::max<std::int64_t>(
+      1, samples_.num_predicted(steps_done_ * training.global_batch, training.global_batch)));
   state.learning_rate = learning_rate(training.lr, steps_done_, training.steps);
   state.beta1 = training.betas[0];
   state.beta2 = training.betas[1];

@@ -12,6 +12,8 @@ namespace trainyard {
 
 namespace {
 
+using Sets = std::vector<std::string>;
+
 std::string packed(const std::string& documents) {
   return kLlamaStudy + "data: {documents: " + documents + "}\n";
 }
@@ -49,7 +51,10 @@ TEST_CASE("documents that samples cannot be packed of are refused at their key")
   CHECK(error("{seed: 1}") == at + "missing required key 'lengths'");
   CHECK(error("{lengths: 1}") ==
         "study.yaml:4:29: data.documents.lengths: documents of 1 token "
-        "predict nothing; one has to be longer");
+        "predict nothing; one of a sample's has to be longer");
+  // No sample of 4 tokens comes to the document of 9.
+  CHECK_THAT(error("{lengths: [1, 1, 1, 1, 9]}", {"model.seq_len=4"}),
+             Catch::EndsWith("predict nothing; one of a sample's has to be longer"));
   CHECK(error("{lengths: {mean: 20, min: 21}}") ==
         "study.yaml:4:45: data.documents.lengths.min: expected at most the mean of 20 tokens, got "
         "21");
@@ -59,7 +64,7 @@ TEST_CASE("documents that samples cannot be packed of are refused at their key")
   CHECK(error("{lengths: 20}", {"model={family: bert, layers: 4, hidden: 64, heads: 8, vocab: 64, "
                                 "seq_len: 48}"}) ==
         at + "samples of families gpt and llama are packed of documents, not those of bert");
-  CHECK(error("{lengths: 20}", {"data.path=tokens.bin"}) ==
+  CHECK(error("{lengths: 20}", {"data.path=tokens.bin", "model.vocab=300"}) ==
         "study.yaml:4:29: data.documents.lengths: lengths are given or drawn, and the tokens are "
         "those of a file, whose documents end where it says; write file, or leave data.path out");
 }
@@ -83,27 +88,39 @@ TEST_CASE("documents of a file that cannot be told apart are refused at their ke
   const ScratchFolder folder;
   std::ofstream(folder / "text") << std::string(60, 'a');
   const std::string lengths = "study.yaml:4:29: data.documents.lengths: ";
-  const std::string path = "data.path=" + (folder / "text");
+  const std::string path = "data.path=" + (folder / "text"), vocab = "model.vocab=300";
   CHECK(error("{lengths: file}") ==
         lengths + "data.path is generated, and no file says where documents end");
-  CHECK(error("{lengths: file}", {path}) ==
+  CHECK(error("{lengths: file}", {path, vocab}) ==
         lengths +
             "files of format text do not say where documents end; data.documents.end names "
             "the token that ends one");
-  CHECK(error("{lengths: file, end: 64}", {path}) ==
-        "study.yaml:4:40: data.documents.end: expected an id of the vocabulary, 0 to 63, got 64");
+  CHECK(error("{lengths: file, end: 300}", {path, vocab}) ==
+        "study.yaml:4:40: data.documents.end: expected an id of the vocabulary, 0 to 299, got 300");
   CHECK_THAT(error("{lengths: file}", {path, "data.format=megatron"}),
              Catch::Contains("data.path: ") && Catch::Contains("text.idx: "));
-  CHECK_THAT(error("{lengths: file, end: 10}", {path, "model.seq_len=96"}),
+  CHECK_THAT(error("{lengths: file, end: 10}", {path, vocab, "model.seq_len=96"}),
              Catch::EndsWith("has 61 tokens; a sample of this model needs 97"));
+}
+
+TEST_CASE("a file whose samples predict nothing is refused, and one that predicts a token is not") {
+  const ScratchFolder folder;
+  const std::string path = folder / "text";
+  const Sets sets = {"data.path=" + path, "model.vocab=300"};
+  std::ofstream(path) << std::string(60, '\n');
+  CHECK(error("{lengths: file, end: 10}", sets) ==
+        "study.yaml:4:40: data.documents.end: every document in the samples of " + path +
+            " is of 1 token, and nothing is predicted");
+  std::ofstream(path) << std::string(30, '\n') + "a" + std::string(30, '\n');
+  CHECK(error("{lengths: file, end: 10}", sets) == "no error");
 }
 
 TEST_CASE("what lengths of a file have no use for warns") {
   const ScratchFolder folder;
   std::ofstream(folder / "text") << std::string(60, 'a');
   const auto warnings = [&](const std::string& documents, const std::string& path) {
-    return read_study_text(packed(documents), "study.yaml", {"data.path=" + path},
-                           fixture_resolvers())
+    return read_study_text(packed(documents), "study.yaml",
+                           {"data.path=" + path, "model.vocab=300"}, fixture_resolvers())
         .warnings;
   };
   CHECK(warnings("{lengths: file, end: 10, seed: 3}", folder / "text") ==

@@ -1,6 +1,7 @@
 // Samples packed of documents are trained alike however they are divided: attention, positions and
 // the loss stop at each border.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -165,6 +166,25 @@ TEST_CASE("documents of a file are trained as on one device, where an index or a
       check_same(one, run_loopback(text, joined(indexed, feature), {.steps = 3}), kFp64);
     }
   }
+}
+
+TEST_CASE("a step whose documents predict nothing has a loss of 0, and training goes on") {
+  // In the file's order: the first 8 samples are ends of documents alone.
+  const ScratchFolder folder;
+  std::vector<std::uint16_t> tokens(8 * 16, 3);
+  for (std::int64_t i = 0; i < 8 * 16 + 1; ++i)
+    tokens.push_back(static_cast<std::uint16_t>(4 + i % 40));
+  std::ofstream(folder / "tokens", std::ios::binary)
+      .write(reinterpret_cast<const char*>(tokens.data()),
+             static_cast<std::streamsize>(2 * tokens.size()));
+  const Sets data = {"data={path: " + (folder / "tokens") +
+                         ", format: u16, shuffle: false, documents: {lengths: file, end: 3}}",
+                     "model.seq_len=16"};
+  const LoopbackRun run = run_loopback(parity_study("gpt", kTraining), data, {.steps = 2});
+  CHECK(run.losses[0] == 0);
+  // Weights have hardly moved: still about as many nats as a uniform guess of the vocabulary.
+  CHECK(run.losses[1] > 1);
+  CHECK(std::isfinite(run.losses[1]));
 }
 
 TEST_CASE("attention that keeps its scores stays inside documents, too") {
