@@ -4,11 +4,25 @@
 #include <string>
 #include <utility>
 
+#include "engine/data/byte_tokens.h"
+#include "engine/data/special_tokens.h"
 #include "study/data_kinds.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 
 namespace trainyard {
+
+void need_ids(const Study& study, std::int64_t num_ids, std::int64_t needed,
+              const std::string& what) {
+  if (num_ids >= needed) return;
+  const std::int64_t vocab = study.model.vocab;
+  const std::string special =
+      num_ids == vocab ? ""
+                       : " and " + std::to_string(vocab - num_ids) + " special tokens of the model";
+  fail_at(study, "model.vocab",
+          std::to_string(vocab) + " ids are too few for " + what + " (" + std::to_string(needed) +
+              " ids)" + special + "; " + std::to_string(vocab + needed - num_ids) + " are enough");
+}
 
 void check_data(const Study& study) {
   const DataConfig& data = study.data;
@@ -32,6 +46,8 @@ void check_data(const Study& study) {
   }
   if (!tokens && !data.kind.empty() && data.format != usual.format)
     fail_at(study, "data.format", "is of files of tokens, and these are " + data.kind);
+  if (tokens && is_of_files(data) && data.format == "text" && study.model.family != Family::kOnnx)
+    need_ids(study, num_data_ids(study.model), kByteVocabulary, "bytes as tokens");
   if (!is_of_images(study.model.family)) return;
   for (const auto& [key, values] : {std::pair("data.mean", data.mean), {"data.std", data.std}}) {
     if (values.size() == 1 || std::ssize(values) == study.model.channels) continue;

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "engine/base/indexed.h"
+#include "engine/data/special_tokens.h"
 #include "real/data/samples.h"
-#include "real/data/special_tokens.h"
 #include "real/data/token_windows.h"
 
 namespace trainyard {

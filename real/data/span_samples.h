@@ -10,23 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/data/special_tokens.h"
 #include "real/data/samples.h"
-#include "real/data/special_tokens.h"
 #include "real/data/token_windows.h"
 
 namespace trainyard {
-
-/// How long a sample's text is and how much of it is cut out; the same for all samples.
-struct SpanSizes {
-  std::int64_t text = 0;   // tokens of text
-  std::int64_t noise = 0;  // of these cut out: 15 %, rounded, at least 1
-  std::int64_t spans = 0;  // in so many spans: noise / 3, rounded, at least 1
-  std::int64_t encoder_length() const { return text - noise + spans + 1; }  // sentinels, end
-  std::int64_t decoder_length() const { return noise + spans + 1; }
-};
-
-/// The longest text whose two lengths fit; text = 0: none does.
-SpanSizes fit_spans(std::int64_t seq_len, std::int64_t decoder_seq_len);
 
 /// Inputs tokens and mask, [S], and decoder_tokens and labels, [S of the decoder].
 ///

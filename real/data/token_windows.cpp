@@ -7,25 +7,10 @@
 #include "real/data/file_windows.h"
 #include "real/data/generated_text.h"
 #include "real/data/uniform_tokens.h"
+#include "study/data_kinds.h"
 #include "study/study_origin.h"
 
 namespace trainyard {
-
-namespace {
-
-void need_ids(const Study& study, std::int64_t num_ids, std::int64_t needed,
-              const std::string& what) {
-  if (num_ids >= needed) return;
-  const std::int64_t vocab = study.model.vocab;
-  const std::string special =
-      num_ids == vocab ? ""
-                       : " and " + std::to_string(vocab - num_ids) + " special tokens of the model";
-  fail_at(study, "model.vocab",
-          std::to_string(vocab) + " ids are too few for " + what + " (" + std::to_string(needed) +
-              " ids)" + special + "; " + std::to_string(vocab + needed - num_ids) + " are enough");
-}
-
-}  // namespace
 
 std::unique_ptr<TokenWindows> make_token_windows(const Study& study, std::int64_t num_ids,
                                                  const WindowShape& shape) {

@@ -153,6 +153,25 @@ TEST_CASE("a model's numbers go together") {
         "seq_len(1048576) * 2 * groups(1) * state_size(1048576) elements, more than 2^40");
 }
 
+TEST_CASE("bytes as tokens need an id each, and one for the end of the text") {
+  const auto problem = [](const std::string& model, const std::string& data) {
+    return error_of(
+        "cluster: box\ntraining: {global_batch: 64}\nmodel: {layers: 2, hidden: 64, "
+        "heads: 2, seq_len: 32, family: " +
+        model + "}\ndata: " + data + "\n");
+  };
+  const std::string text = "{path: a, format: text}";
+  CHECK(problem("gpt, vocab: 257", text) == "no error");
+  CHECK(problem("gpt, vocab: 256", text) ==
+        "study.yaml:3:75: model.vocab: 256 ids are too few for bytes as tokens (257 ids); 257 are "
+        "enough");
+  CHECK(problem("gpt, vocab: 256", "{path: a, format: u16}") == "no error");
+  CHECK(problem("gpt, vocab: 256", "{path: generated}") == "no error");
+  CHECK_THAT(problem("bert, vocab: 259", text),
+             Catch::EndsWith("and 3 special tokens of the model; 260 are enough"));
+  CHECK(problem("bert, vocab: 260", text) == "no error");
+}
+
 TEST_CASE("data are of a kind that the family is trained on") {
   const auto problem = [](const std::string& model, const std::string& data) {
     return error_of("cluster: box\ntraining: {global_batch: 64}\nmodel: " + model +
