@@ -1,5 +1,6 @@
 #include "study/family_keys.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <variant>
@@ -61,10 +62,26 @@ void warn_of_unused(StudyDraft& draft, const YamlNode& node) {
                              std::string(to_string(family)));
   }
   const ModelConfig& model = draft.model;
-  if (node.has("rope_base") && model.rope_base != usual.model.rope_base &&
-      model.family == Family::kGpt && model.positions != Positions::kRotary)
-    draft.warnings.emplace_back(
-        "model.rope_base is not used: model.positions are not rotary, and nothing is turned");
+  const ModelConfig& plain = usual.model;
+  const auto warn = [&](const std::string& key, bool unused, const std::string& why) {
+    if (unused && node.has(key)) draft.warnings.push_back("model." + key + " is not used: " + why);
+  };
+  warn("rope_base",
+       model.rope_base != plain.rope_base && model.family == Family::kGpt &&
+           model.positions != Positions::kRotary,
+       "model.positions are not rotary, and nothing is turned");
+  warn("rope_original", model.rope_original != plain.rope_original && model.rope_factor == 1,
+       "rope_factor is 1, and no angle is smaller");
+  const bool all_or_none = model.rope_factor == 1 || model.rope_original == 0;
+  const std::string turns = model.rope_factor == 1 ? "rope_factor is 1, and no angle is smaller"
+                                                   : "rope_original is 0, and all angles are "
+                                                     "smaller";
+  warn("rope_low", model.rope_low != plain.rope_low && all_or_none, turns);
+  warn("rope_high", model.rope_high != plain.rope_high && all_or_none, turns);
+  const std::int64_t longest = std::max(model.seq_len, model.decoder_seq_len);
+  warn("attention_window", is_of_text(model.family) && model.attention_window >= longest,
+       "it has " + std::to_string(model.attention_window) + " tokens, and a sequence " +
+           std::to_string(longest));
 }
 
 }  // namespace

@@ -86,6 +86,12 @@ void read_context(Section& parallel, ContextConfig& context) {
           static_cast<ContextConfig::Balance>(read_word(*balance, "balance", kContextBalanceWords));
     });
   }
+  for (const std::string_view key : {"method", "balance"}) {
+    if (context.degree == 1 && section.contains(key))
+      parallel.study().warnings.push_back(section.key_path(key) +
+                                          " is not used: degree is 1, and no ranks share a "
+                                          "sequence");
+  }
   section.finish();
 }
 

@@ -129,7 +129,14 @@ void warn_of_schedule(Study& study, const SoftwareProfile& software) {
 
 std::string degrees_text(const ParallelConfig& parallel, bool with_data) {
   std::string text = "pp(" + std::to_string(parallel.pipeline) + ")";
-  if (with_data) text += " * dp(" + std::to_string(parallel.data) + ")";
+  if (!parallel.replicas.empty()) {
+    text = "replicas(";
+    for (const int replicas : parallel.replicas)
+      text += (text.back() == '(' ? "" : " + ") + std::to_string(replicas);
+    text += ")";
+  } else if (with_data) {
+    text += " * dp(" + std::to_string(parallel.data) + ")";
+  }
   if (parallel.context.degree > 1) text += " * cp(" + std::to_string(parallel.context.degree) + ")";
   return text + " * tp(" + std::to_string(parallel.tensor) + ")";
 }
@@ -167,19 +174,15 @@ void resolve_case_partition(Study& study) {
   }
 }
 
-void check_replica_devices(Study& study) {
-  const ParallelConfig& parallel = study.parallel;
-  const std::int64_t ranks = parallel.num_ranks(), devices = study.cluster.num_devices;
-  std::string words = "replicas(";
-  for (const int replicas : parallel.replicas)
-    words += (words.back() == '(' ? "" : " + ") + std::to_string(replicas);
-  words += ") * tp(" + std::to_string(parallel.tensor) + ")";
-  if (ranks > devices) fail_too_many_ranks(study, "partition.replicas", words, ranks);
-  if (ranks < devices) {
-    study.warnings.push_back(words + " = " + std::to_string(ranks) + " ranks leave " +
-                             std::to_string(devices - ranks) + " of " + std::to_string(devices) +
-                             " devices idle");
-  }
+/// Whether the ranks have the devices that they need; some may be left.
+void check_devices(Study& study, const std::string& key) {
+  const std::int64_t ranks = study.parallel.num_ranks(), devices = study.cluster.num_devices;
+  const std::string words = degrees_text(study.parallel, true);
+  if (ranks > devices) fail_too_many_ranks(study, key, words, ranks);
+  if (ranks == devices) return;
+  study.warnings.push_back(words + " = " + std::to_string(ranks) + " ranks leave " +
+                           std::to_string(devices - ranks) + " of " + std::to_string(devices) +
+                           " devices idle");
 }
 
 }  // namespace
@@ -187,7 +190,7 @@ void check_replica_devices(Study& study) {
 void resolve_data_parallel(Study& study) {
   ParallelConfig& parallel = study.parallel;
   const std::int64_t num_devices = study.cluster.num_devices;
-  if (!parallel.replicas.empty()) return check_replica_devices(study);
+  if (!parallel.replicas.empty()) return check_devices(study, "partition.replicas");
   const std::int64_t data = std::max(parallel.data, 1);
   const bool given = parallel.data > 0;
   if (product_exceeds(kMaxRanks,
@@ -212,15 +215,7 @@ void resolve_data_parallel(Study& study) {
     study.origins["parallel.data"] = default_origin("devices / (tensor x pipeline x context)");
     return;
   }
-  const std::int64_t num_ranks = parallel.num_ranks();
-  if (num_ranks > num_devices) {
-    fail_too_many_ranks(study, "parallel", degrees_text(parallel, true), num_ranks);
-  }
-  if (num_ranks < num_devices) {
-    study.warnings.push_back(degrees_text(parallel, true) + " = " + std::to_string(num_ranks) +
-                             " ranks leave " + std::to_string(num_devices - num_ranks) + " of " +
-                             std::to_string(num_devices) + " devices idle");
-  }
+  check_devices(study, "parallel");
 }
 
 std::string known_names(const std::string& name, const StudyResolvers& resolvers,
