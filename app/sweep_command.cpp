@@ -32,8 +32,7 @@ SweepJob read_job(const StudyOptions& options) {
   }
   Sweep sweep = read_sweep(*block);
   for (const std::string& assignment : sets) {
-    for (const std::string& key :
-         drop_keys_under(sweep, assignment.substr(0, assignment.find('=')))) {
+    for (const std::string& key : drop_replaced(sweep, assignment)) {
       std::fprintf(stderr, "note: %s is not swept: --set %s\n", plain_text(key).c_str(),
                    plain_text(assignment).c_str());
     }

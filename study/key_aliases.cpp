@@ -1,6 +1,7 @@
 #include "study/key_aliases.h"
 
 #include "engine/base/error.h"
+#include "engine/base/near_names.h"
 #include "study/study_keys.h"
 
 namespace trainyard {
@@ -52,6 +53,13 @@ std::string number_of(const std::string& map, const std::string& key) {
   return entry == nullptr || entry->aliases.empty() ? "" : said_in_short(map, key);
 }
 
+/// Whether the table has the key, or one that it may have been meant for: reading refuses that.
+bool is_meant(const KeyTable& table, const std::string& key) {
+  std::vector<std::string> names;
+  for (const StudyKey& one : table) names.emplace_back(one.name);
+  return !nearest_names(key, names).empty();
+}
+
 /// Where `path` goes on into a key whose value is short for a map, as `zero: 3` for `{stage: 3}`,
 /// the value becomes that map.
 void widen_short_form(const std::string& path, YamlNode& study) {
@@ -67,7 +75,7 @@ void widen_short_form(const std::string& path, YamlNode& study) {
     YamlNode value = block.at(name);
     if (value.is_scalar()) {
       const std::string inner = path.substr(dot + 1, path.find('.', dot + 1) - dot - 1);
-      if (!form->in_short.empty() && find_key(*table, inner) != nullptr)
+      if (!form->in_short.empty() && is_meant(*table, inner))
         block.wrap_name(name, std::string(form->in_short));
       return;
     }
@@ -134,6 +142,14 @@ std::string key_of_alias(const std::string& path, YamlNode& study) {
     found = map + "." + (is_flat(study) ? alias : key);
   });
   return found;
+}
+
+std::string replaced_by_value(const std::string& path, bool is_map) {
+  std::string key = any_key_of_alias(path);
+  const std::size_t dot = key.find('.');
+  if (is_map || dot == std::string::npos) return key;
+  const std::string number = number_of(key.substr(0, dot), key.substr(dot + 1));
+  return number.empty() ? key : key + "." + number;
 }
 
 std::string place_of_value(const std::string& path, bool is_map, YamlNode& study) {

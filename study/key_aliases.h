@@ -28,6 +28,10 @@ std::string any_key_of_alias(const std::string& path);
 /// `study` says.
 std::string key_of_alias(const std::string& path, YamlNode& study);
 
+/// What a value for `path`, of any words, replaces: the key and all in it, but of a number of
+/// parallel.context, which leaves the other keys of a map alone, its degree.
+std::string replaced_by_value(const std::string& path, bool is_map);
+
 /// Where a value for the key `path` goes. A key of a map finds one where `study` has its short form
 /// (`zero: 3` becomes {stage: 3}, `schedule: 1f1b` {method: 1f1b}), and a number of
 /// parallel.context goes to the degree of a map.

@@ -9,6 +9,7 @@
 #include "engine/base/near_names.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
+#include "study/key_aliases.h"
 #include "study/key_list.h"
 #include "study/study_origin.h"
 
@@ -269,8 +270,17 @@ void Section::refuse(std::string_view key, const std::string& why) const {
 void Section::refuse_unknown(std::initializer_list<std::string_view> refused) const {
   if (!node_) return;
   std::vector<std::string> known;
-  for (const StudyKey& key : keys_) known.emplace_back(key.name);
-  for (const ConfigError& unknown : node_->unknown_keys(known, refused))
+  YamlNode::ShortWords words;
+  for (const StudyKey& key : keys_) {
+    known.emplace_back(key.name);
+    for (const std::string_view alias : key.aliases) words[std::string(alias)] = key.name;
+  }
+  if (path_.empty()) {
+    each_alias([&](const std::string& map, const std::string& alias, const std::string& key) {
+      words[alias] = map + "." + key;
+    });
+  }
+  for (const ConfigError& unknown : node_->unknown_keys(known, refused, words))
     draft_.mistakes.push_back(unknown);
 }
 

@@ -96,13 +96,17 @@ SweepAxis read_axis(const YamlNode& map) {
   return axis;
 }
 
+std::string replaced_by_values(const SweepKey& key) {
+  return replaced_by_value(key.path, std::ranges::any_of(key.values, &YamlNode::is_map));
+}
+
 /// A later key is put over what an earlier one wrote: it must not undo it.
 void refuse_hidden_keys(const Sweep& sweep) {
   const std::vector<const SweepKey*> keys = sweep.keys();
   for (std::size_t later = 0; later < keys.size(); ++later) {
     for (std::size_t earlier = 0; earlier < later; ++earlier) {
-      const std::string early = any_key_of_alias(keys[earlier]->path);
-      const std::string late = any_key_of_alias(keys[later]->path);
+      const std::string early = replaced_by_values(*keys[earlier]);
+      const std::string late = replaced_by_values(*keys[later]);
       if (!is_under(early, late)) continue;
       const bool same = early == late;
       throw ConfigError(keys[later]->pos, printable("sweep." + keys[later]->path),
@@ -163,11 +167,14 @@ Sweep read_sweep(const YamlNode& block) {
   return sweep;
 }
 
-std::vector<std::string> drop_keys_under(Sweep& sweep, const std::string& path) {
+std::vector<std::string> drop_replaced(Sweep& sweep, const std::string& assignment) {
+  const std::size_t equals = std::min(assignment.find('='), assignment.size());
+  const bool is_map = assignment.find('{') == equals + 1;
+  const std::string replaced = replaced_by_value(assignment.substr(0, equals), is_map);
   std::vector<std::string> dropped;
   for (SweepAxis& axis : sweep.axes) {
     std::erase_if(axis.keys, [&](const SweepKey& key) {
-      if (!is_under(any_key_of_alias(key.path), any_key_of_alias(path))) return false;
+      if (!is_under(replaced_by_values(key), replaced)) return false;
       dropped.push_back(key.path);
       return true;
     });

@@ -48,9 +48,9 @@ struct Sweep {
 /// of the study refuses the others, at the place that is recorded for them.
 Sweep read_sweep(const YamlNode& block);
 
-/// Takes out the keys that an option `--set path=value` replaces; answers which they were. An axis
+/// Takes out the keys that an option --set `path=value` replaces; answers which they were. An axis
 /// without keys goes.
-std::vector<std::string> drop_keys_under(Sweep& sweep, const std::string& path);
+std::vector<std::string> drop_replaced(Sweep& sweep, const std::string& assignment);
 
 /// `study` with the values of `point` put in.
 void put_point(const Sweep& sweep, std::int64_t point, YamlNode& study);

@@ -158,22 +158,27 @@ std::vector<std::string> YamlNode::unread_keys() const {
 }
 
 std::vector<ConfigError> YamlNode::unknown_keys(const std::vector<std::string>& known,
-                                                std::span<const std::string_view> refused) const {
+                                                std::span<const std::string_view> refused,
+                                                const ShortWords& words) const {
   std::vector<std::string> names = known;
   std::sort(names.begin(), names.end());
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  std::vector<std::string> meant = names;
+  for (const auto& [word, key] : words) meant.push_back(word);
   const std::string outer = state_->key_path.empty() ? "" : state_->key_path + ".";
   std::vector<ConfigError> errors;
   for (const State::Entry& entry : state_->entries) {
     if (std::binary_search(names.begin(), names.end(), entry.key)) continue;
     if (std::find(refused.begin(), refused.end(), entry.key) != refused.end()) continue;
-    const std::vector<std::string> near = nearest_names(entry.key, names);
+    const std::vector<std::string> near = nearest_names(entry.key, meant);
+    std::string key = near.empty() ? entry.key : near.front();
+    if (const auto word = words.find(key); word != words.end()) key = word->second;
     State unknown = *entry.value;
     unknown.pos = entry.key_pos;
     errors.push_back(
-        unknown.error("unknown key" + did_you_mean(entry.key, names) + "; this map takes: " + list)
-            .about_unknown_key(outer + (near.empty() ? entry.key : near.front())));
+        unknown.error("unknown key" + did_you_mean(entry.key, meant) + "; this map takes: " + list)
+            .about_unknown_key(outer + key));
   }
   return errors;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -38,12 +39,14 @@ class YamlNode {
   std::optional<YamlNode> find(std::string_view key) const;  // nullopt: absent
   YamlNode at(std::string_view key) const;                   // absent: "missing required key"
   std::vector<std::string> keys() const;
-  void finish() const;                           // "unknown key; this map takes: ..."
-  std::vector<std::string> unread_keys() const;  // that were never asked for
+  void finish() const;                                    // "unknown key; this map takes: ..."
+  std::vector<std::string> unread_keys() const;           // that were never asked for
+  using ShortWords = std::map<std::string, std::string>;  // with the keys that they stand for
   /// What is to be said of each key that is neither known nor refused elsewhere: about the key that
-  /// it may have meant, else about itself.
+  /// it may have meant, itself or by a short word, else about itself.
   std::vector<ConfigError> unknown_keys(const std::vector<std::string>& known,
-                                        std::span<const std::string_view> refused = {}) const;
+                                        std::span<const std::string_view> refused = {},
+                                        const ShortWords& words = {}) const;
 
   std::vector<YamlNode> items() const;  // sequences
 

@@ -38,6 +38,21 @@ TEST_CASE("what is missing or unknown is named") {
         "data, expert, fsdp, pipeline, placement, scatter_gather, sequence_parallel, tensor, "
         "tensor_method, tensor_modules, "
         "tensor_overlap, virtual_stages, zero");
+  // Short words are names that are meant, too.
+  CHECK_THAT(set("tpp=2"), Catch::StartsWith("--set tpp=2: tpp: unknown key (did you mean "
+                                             "pp, tp or vpp?); this map takes: checkpoint, "));
+  CHECK_THAT(
+      set("parallel.ttp=2"),
+      Catch::StartsWith("--set parallel.ttp=2: parallel.ttp: unknown key (did you mean tp?); "
+                        "this map takes: context, "));
+  CHECK_THAT(with("gbss: 8\n"), Catch::StartsWith("study.yaml:5:1: gbss: unknown key (did you "
+                                                  "mean gbs?); this map takes: checkpoint, "));
+  for (const std::string cp : {"cp=2", "parallel.data=1", "cp={degree: 2}"}) {
+    CAPTURE(cp);
+    CHECK_THAT(error_of(kSmallStudy, {cp, "cp.metod=ring"}),
+               Catch::StartsWith("--set cp.metod=ring: parallel.context.metod: unknown key (did "
+                                 "you mean method?); this map takes: balance, degree, method"));
+  }
   CHECK(with("parallel: {tensor: 1}\n") == "study.yaml:5:1: parallel: appears twice in this map");
   CHECK(with("schedule: fastest\n") ==
         "study.yaml:5:11: schedule: unknown schedule 'fastest'; this version has gpipe, 1f1b, "

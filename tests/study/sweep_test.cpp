@@ -109,12 +109,33 @@ TEST_CASE("what is wrong with a block is said at its place") {
 
 TEST_CASE("an option takes the keys that it replaces out of the block") {
   Sweep sweep = sweep_of("a.x: [1, 2]\na.y: [3, 4]\ntogether: [{b: [5, 6], c: [7, 8]}]\n");
-  CHECK(drop_keys_under(sweep, "a") == std::vector<std::string>{"a.x", "a.y"});
-  CHECK(drop_keys_under(sweep, "c") == std::vector<std::string>{"c"});
-  CHECK(drop_keys_under(sweep, "b.z").empty());
+  CHECK(drop_replaced(sweep, "a={}") == std::vector<std::string>{"a.x", "a.y"});
+  CHECK(drop_replaced(sweep, "c=1") == std::vector<std::string>{"c"});
+  CHECK(drop_replaced(sweep, "b.z=1").empty());
   CHECK(sweep.num_points() == 2);
   REQUIRE(sweep.keys().size() == 1);
   CHECK(sweep.keys()[0]->path == "b");
+}
+
+TEST_CASE("a number of context parallelism is its degree, and leaves the map's other keys alone") {
+  for (const std::string cp :
+       {"cp", "parallel.cp", "parallel.context", "parallel.context.degree"}) {
+    CAPTURE(cp);
+    const std::string method = "cp.method: [ring, ulysses]\n", degrees = cp + ": [1, 2]\n";
+    CHECK(problem_of(method + degrees) == "none");
+    CHECK(problem_of(degrees + method) == "none");
+    CHECK(problem_of(method + "parallel.context: [{degree: 2}]\n")
+              .ends_with("would replace parallel.context.method, at s.yaml:1:1; write it before "
+                         "that key"));
+    Sweep sweep = sweep_of(method + degrees);
+    const std::string swept = cp == "parallel.context.degree" ? cp : "parallel.context";
+    CHECK(drop_replaced(sweep, "cp=2") == std::vector<std::string>{swept});
+    CHECK(drop_replaced(sweep, "cp={degree: 2}") ==
+          std::vector<std::string>{"parallel.context.method"});
+    CHECK(sweep.axes.empty());
+  }
+  CHECK(problem_of("cp: [1, 2]\nparallel.context.degree: [1]\n") ==
+        "s.yaml:2:1: sweep.parallel.context.degree: is swept twice; the other is at s.yaml:1:1");
 }
 
 TEST_CASE("a value of a point is wrong at its place in the block, an unknown key at its key") {
