@@ -75,7 +75,18 @@ bool measures(int argc, const char* const* argv) {
   });
 }
 
+/// --fidelity is the short word of a key, and a word beside its key is refused, as in a study.
+void refuse_fidelity_twice(const std::vector<std::string>& sets, const std::string& fidelity) {
+  const auto also = std::find_if(sets.begin(), sets.end(), [](const std::string& set) {
+    return set.starts_with("fidelity=");
+  });
+  if (fidelity.empty() || also == sets.end()) return;
+  throw ConfigError("--fidelity: stands for --set fidelity=" + printable(fidelity) +
+                    ", and --set " + printable(*also) + " says it, too; leave one of them out");
+}
+
 int checked_validate(const ValidateOptions& options) {
+  refuse_fidelity_twice(options.sets, options.fidelity);
   if (!options.run.empty()) {
     if (!options.cases.empty())
       throw ConfigError("CASES and --run: a list of published runs, or a run of ours, not both");
@@ -170,6 +181,7 @@ void CommandLine::add_simulate() {
   command->add_flag("--compare-tensor-methods", options_.compare_methods,
                     "under each method of tensor parallelism, side by side");
   on(command, [this] {
+    refuse_fidelity_twice(options_.sets, options_.fidelity);
     return options_.compare_methods ? run_compare_methods(options_) : run_simulate(options_);
   });
 }
@@ -193,7 +205,10 @@ void CommandLine::add_sweep() {
                       "of all points: analytic (unless the study says other), fluid, step");
   command->add_option("--jobs", options_.jobs, "processes; default one per core")
       ->check(CLI::Range(1, 4096));
-  on(command, [this] { return run_sweep(options_); });
+  on(command, [this] {
+    refuse_fidelity_twice(options_.sets, options_.fidelity);
+    return run_sweep(options_);
+  });
 }
 
 void CommandLine::add_list() {

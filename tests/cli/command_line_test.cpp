@@ -123,6 +123,22 @@ TEST_CASE("the words of a command end as argv does, however many they are") {
         std::vector<std::string>{"trainyard", "train", "--help"});
 }
 
+TEST_CASE("--fidelity beside its key is refused, as a short word beside its key is") {
+  const ScratchFolder folder;
+  write_text(folder / "study.yaml", kStudy + "sweep: {parallel.tensor: [1, 2]}\n");
+  write_text(folder / "cases.yaml", "[]\n");
+  for (const std::string command : {"simulate", "sweep", "validate"}) {
+    CAPTURE(command);
+    const std::string file = folder / (command == "validate" ? "cases.yaml" : "study.yaml");
+    const Answer answer =
+        run(folder, {command, file, "--set", "fidelity=analytic", "--fidelity", "fluid"});
+    CHECK(answer.exit == 2);
+    CHECK(answer.err ==
+          "trainyard: --fidelity: stands for --set fidelity=fluid, and --set fidelity=analytic "
+          "says it, too; leave one of them out\n");
+  }
+}
+
 TEST_CASE("what is not there is not listed") {
   const ScratchFolder folder;
   const Answer plan = run(folder, {"plan", "study.yaml"});
