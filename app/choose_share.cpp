@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "app/analytic_step.h"
-#include "engine/planner/search_recompute.h"
 #include "study/study_origin.h"
 
 namespace trainyard {
@@ -25,12 +24,13 @@ std::optional<EvaluatedShare> evaluate_share(const Prepared& prepared, Study stu
 
 }  // namespace
 
-void choose_share(const Prepared& prepared, Study& study, Bytes capacity) {
-  const ShareChoice choice =
+ShareChoice choose_share(const Prepared& prepared, Study& study, Bytes capacity) {
+  ShareChoice choice =
       search_recompute([&](double first) { return evaluate_share(prepared, study, first); },
                        capacity, study.schedule.method == "scp");
   study.recompute.first = choice.first;
   study.origins["recompute.first"] = derived_origin(choice.reason);
+  return choice;
 }
 
 }  // namespace trainyard

@@ -4,11 +4,12 @@
 
 #include "app/prepare.h"
 #include "engine/base/units.h"
+#include "engine/planner/search_recompute.h"
 
 namespace trainyard {
 
 /// Chooses recompute.first of `study` (prepared.study, or it with something else chosen of what the
 /// graph does not depend on): the largest share with which every rank's peak is within `capacity`.
-void choose_share(const Prepared& prepared, Study& study, Bytes capacity);
+ShareChoice choose_share(const Prepared& prepared, Study& study, Bytes capacity);
 
 }  // namespace trainyard

@@ -50,6 +50,7 @@ class ShapePlanner {
     const Polished chosen = polished(best);
     PlannedPipeline out = steps_.planned(*chosen.shape);
     out.cuts = chosen.cuts;
+    out.share = steps_.share_of(*chosen.shape, chosen.cuts);
     out.reason = reason_for(best, chosen);
     out.lines = lines_of(best, out);
     return out;

@@ -32,11 +32,12 @@ std::optional<EvaluatedStep> evaluate_schedule(const Prepared& prepared, Study s
   return step;
 }
 
-/// `study`: prepared.study, or it with other cuts.
-void choose_recompute(const Prepared& prepared, Study& study) {
+/// `study`: prepared.study, or it with other cuts. nullopt: nothing is left open.
+std::optional<ShareChoice> choose_recompute(const Prepared& prepared, Study& study,
+                                            Bytes capacity) {
   if (study.recompute.method != RecomputeConfig::Method::kStageAware || study.recompute.first)
-    return;
-  choose_share(prepared, study, capacity_of(prepared));
+    return std::nullopt;
+  return choose_share(prepared, study, capacity);
 }
 
 /// Throws ConfigError in place of the Infeasible.
@@ -63,12 +64,12 @@ std::optional<EvaluatedCuts> evaluate_cuts(const Prepared& prepared,
   Study study = prepared.study;
   study.partition.method = "cuts";
   study.partition.cuts = cuts;
-  choose_recompute(prepared, study);
+  EvaluatedCuts out;
+  out.share = choose_recompute(prepared, study, limit);
   choose_schedule(prepared, study);
   PassLog log;
   const auto program = program_of(prepared, study, log);
   if (!program) return std::nullopt;
-  EvaluatedCuts out;
   out.period = step_of(prepared, study, *program, false).period;
   for (const MemoryPeak& peak : peaks_of(prepared, study, *program))
     out.excess = std::max(out.excess, peak.total - limit);
@@ -84,7 +85,7 @@ void resolve_by_cost(Prepared& prepared) {
   choose_partition(prepared, [&](const std::vector<StageCut>& cuts) {
     return evaluate_cuts(prepared, cuts, capacity_of(prepared));
   });
-  choose_recompute(prepared, prepared.study);
+  choose_recompute(prepared, prepared.study, capacity_of(prepared));
   choose_sequences(prepared);
   choose_schedule(prepared, prepared.study);
 }

@@ -21,7 +21,7 @@ namespace trainyard {
 void resolve_by_cost(Prepared& prepared);
 
 /// The step that prepared.study would have with these cuts, all that it leaves to cost chosen for
-/// them, and what its fullest rank takes above `limit`; nullopt: it has no Program.
+/// them within `limit`, and what its fullest rank takes above that; nullopt: it has no Program.
 std::optional<EvaluatedCuts> evaluate_cuts(const Prepared& prepared,
                                            const std::vector<StageCut>& cuts, Bytes limit);
 

@@ -126,6 +126,12 @@ std::optional<Seconds> ShapeSteps::step_of(const PipelineShape& shape) {
   return step->period;
 }
 
+std::optional<ShareChoice> ShapeSteps::share_of(const PipelineShape& shape,
+                                                const std::vector<StageCut>& cuts) {
+  const auto step = evaluated(shape, cuts);
+  return step ? step->share : std::nullopt;
+}
+
 std::optional<SearchedCuts> ShapeSteps::searched(const PipelineShape& shape) {
   const Prepared* found = prepared_of(shape);
   if (found == nullptr) return std::nullopt;

@@ -31,6 +31,10 @@ class ShapeSteps {
   /// nullopt: there is no such study, no Program, or it does not fit.
   std::optional<Seconds> step_of(const PipelineShape& shape);
 
+  /// What stage 0 of the shape keeps with these cuts, where that is left open.
+  std::optional<ShareChoice> share_of(const PipelineShape& shape,
+                                      const std::vector<StageCut>& cuts);
+
   /// By kernels alone, as the whole model has them: of each stage those of all microbatches on its
   /// fullest rank, behind the first microbatch's way to it where all have as many sequences.
   Seconds bound_of(const PipelineShape& shape);

@@ -136,6 +136,10 @@ void put(const PlannedPipeline& plan, StudyDraft& draft) {
     draft.recompute.ends = plan.recompute;  // a whole stage from its input
     for (const char* key : {"recompute", "recompute.method", "recompute.ends"}) decide(key);
   }
+  if (plan.share) {
+    draft.recompute.first = plan.share->first;
+    draft.origins["recompute.first"] = derived_origin(plan.share->reason);
+  }
   draft.planned = plan.lines;
 }
 

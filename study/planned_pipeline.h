@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/planner/search_recompute.h"
 #include "study/study.h"
 
 namespace trainyard {
@@ -18,6 +20,7 @@ struct PlannedPipeline {
   std::vector<std::int64_t> microbatches;  // sequences of each, over all replicas
   bool recompute = false;                  // full, with ends, where the study does not say a method
   bool stage_aware = false;                // the same, with as much as memory asks for
+  std::optional<ShareChoice> share;        // of stage-aware, which the study leaves open
   std::string reason;
   std::vector<std::string> lines;  // for people: Study::planned
 };

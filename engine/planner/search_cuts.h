@@ -12,12 +12,14 @@
 #include "engine/graph/graph.h"
 #include "engine/plan/plan.h"
 #include "engine/planner/op_profile.h"
+#include "engine/planner/search_recompute.h"
 
 namespace trainyard {
 
 struct EvaluatedCuts {
   Seconds period = 0;
   Bytes excess = 0;  // of the fullest rank, above what it has; 0: the plan fits
+  std::optional<ShareChoice> share = {};  // of stage-aware recomputation, where that was left open
 };
 
 /// The plan's step with these cuts; nullopt: it has no Program.
