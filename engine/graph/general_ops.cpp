@@ -60,8 +60,21 @@ std::vector<TensorId> GraphBuilder::split(std::string_view module, TensorId x, i
                                           std::span<const std::int64_t> sizes) {
   if (dim < 0 || sizes.empty())
     throw ConfigError(std::string(module) + ": split: no dim, or no parts");
+  std::vector<TensorId> parts = add_split(module, x, dim, sizes, along(dim), Parts::kCopies);
+  refuse_misfit(graph_.ops.back());
+  return parts;
+}
+
+std::vector<TensorId> GraphBuilder::add_split(std::string_view module, TensorId x, int dim,
+                                              std::span<const std::int64_t> sizes,
+                                              const OpAttrs& attrs, Parts are) {
   const Shape whole = shape(x);
+  Op op;
+  op.kind = OpKind::kSplit;
+  op.attrs = attrs;
+  op.inputs = {x};
   std::vector<TensorId> parts;
+  std::int64_t offset = 0;
   for (const std::int64_t size : sizes) {
     Tensor part;
     part.shape = with_dim(whole, dim, size);
@@ -69,15 +82,15 @@ std::vector<TensorId> GraphBuilder::split(std::string_view module, TensorId x, i
     part.needs_gradient = graph_.tensors[x].needs_gradient;
     part.producer = graph_.ops.next();
     part.name = activation_name(module_index(module), OpKind::kSplit);
+    if (are == Parts::kViews) {
+      part.alias = x;
+      part.alias_offset = offset;
+      offset += size;
+    }
     parts.push_back(add_tensor(std::move(part)));
   }
-  Op op;
-  op.kind = OpKind::kSplit;
-  op.attrs = along(dim);
-  op.inputs = {x};
   op.outputs.assign(parts.begin(), parts.end());
   append(module, std::move(op));
-  refuse_misfit(graph_.ops.back());
   return parts;
 }
 

@@ -279,6 +279,10 @@ class GraphBuilder {
   /// Throws ConfigError with the op's module and kind where there is a problem.
   void refuse(const Op& op, const std::string& problem) const;
   void refuse_image_misfit() const;  // of the latest op
+  enum class Parts : std::uint8_t { kCopies, kViews };
+  std::vector<TensorId> add_split(std::string_view module, TensorId x, int dim,
+                                  std::span<const std::int64_t> sizes, const OpAttrs& attrs,
+                                  Parts are);
   std::array<TensorId, 3> split_views(std::string_view module, TensorId x, const OpAttrs& attrs,
                                       const std::array<std::int64_t, 3>& sizes);
   /// Another result of the latest op: saved for its backward, which has no gradient for it.

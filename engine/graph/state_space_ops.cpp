@@ -36,28 +36,9 @@ std::array<TensorId, 3> GraphBuilder::split_convolved(std::string_view module, T
 std::array<TensorId, 3> GraphBuilder::split_views(std::string_view module, TensorId x,
                                                   const OpAttrs& attrs,
                                                   const std::array<std::int64_t, 3>& sizes) {
-  std::array<TensorId, 3> parts;
-  Op op;
-  op.kind = OpKind::kSplit;
-  op.attrs = attrs;
-  op.inputs = {x};
-  std::int64_t offset = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    Tensor part;
-    part.shape = shape(x);
-    part.shape.back() = sizes[i];
-    part.dtype = graph_.tensors[x].dtype;
-    part.needs_gradient = graph_.tensors[x].needs_gradient;
-    part.producer = graph_.ops.next();
-    part.name = activation_name(module_index(module), OpKind::kSplit);
-    part.alias = x;
-    part.alias_offset = offset;
-    offset += sizes[i];
-    parts[i] = add_tensor(std::move(part));
-    op.outputs.push_back(parts[i]);
-  }
-  append(module, std::move(op));
-  return parts;
+  const int last = static_cast<int>(shape(x).size()) - 1;
+  const std::vector<TensorId> parts = add_split(module, x, last, sizes, attrs, Parts::kViews);
+  return {parts[0], parts[1], parts[2]};
 }
 
 TensorId GraphBuilder::causal_conv1d(std::string_view module, TensorId x, std::int64_t width,
