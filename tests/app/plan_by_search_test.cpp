@@ -115,7 +115,7 @@ TEST_CASE("what the study gives binds the search") {
 }
 
 TEST_CASE("stages of a searched pipeline keep what the margin leaves, and not all of a device") {
-  // Of 31.40 GiB 2.8 are left: too little for all that 1F1B keeps, not for some of it.
+  // 2.8 of 31.40 GiB are left: too little for all that 1F1B keeps, not for some of it.
   const Case small = {kCases[0].yaml, "0.91"};
   const Sets stage_aware = {"schedule=1f1b",          "recompute=stage-aware",
                             "parallel.pipeline=4",    "parallel.data=2",
