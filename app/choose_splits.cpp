@@ -35,8 +35,8 @@ namespace {
 
 constexpr int kMostTries = 5;         // budgets of the program until its answer keeps the study's
 constexpr double kNextBudget = 0.97;  // of what would do if memory were in proportion
-constexpr int kBudgets = 10;  // beyond what there is, where rotor recomputes: budget (1 + growth)^n
-constexpr double kGrowth = 0.3;
+constexpr double kWork = 250'000;  // ops of all microbatches that parts of the budget are tried on
+constexpr double kLeastParts = 16, kMostParts = 64, kRotorParts = 8;
 constexpr double kFirstPrice = 10;  // memory of moves as large as the budget costs a tenth of all
 constexpr double kNextPrice = 4;
 constexpr std::int64_t kBranchSteps = 2'000;
@@ -99,10 +99,7 @@ class SplitChooser {
       try_sharding(peer.name, peer.mesh, std::move(peer.planned));
     make_problem();
     try_budgets();
-    if (rotor_) {
-      try_larger();
-      recompute_trials();
-    }
+    if (rotor_) recompute_trials();
     if (!fits(best_)) {
       try_smaller();
       if (!fits(best_)) fail();
@@ -254,64 +251,62 @@ class SplitChooser {
     return out;
   }
 
-  /// The program at the budget of all pipeline ranks together; where its answer, whose moves take
-  /// memory of their own, does not keep it, at less, with a price on that memory that rises.
-  void try_budgets() {
+  /// What the program answers to that much on a device, with the budget of all pipeline ranks
+  /// together; where the answer, whose moves take memory of their own, does not keep it, to less,
+  /// with a price on that memory that rises. `recomputed`: rotor will bring it back, and it is
+  /// asked once.
+  void try_budget(double device, bool recomputed = false) {
     double price = 0;
     const double ranks = study_.parallel.pipeline;
-    double budget = std::max(0.0, budget_ - fixed_) * ranks;
-    for (int tried = 0; tried < kMostTries; ++tried) {
+    double budget = std::max(0.0, device - fixed_) * ranks;
+    const int tries = recomputed ? 1 : kMostTries;
+    for (int tried = 0; tried < tries; ++tried) {
       StrategyProblem problem = problem_->with_priced_moves(price);
       problem.budget = budget;
       const auto found = choose_strategies(problem, options());
       const auto* chosen = std::get_if<ChosenStrategies>(&found);
       if (chosen == nullptr) return;
-      const SplitTrial* trial =
-          try_choice(tried == 0 ? "op by op" : "op by op, within " + bytes_text(budget / ranks),
-                     chosen->choice);
-      if (trial == nullptr || static_cast<double>(trial->whole) <= budget_) return;
-      budget = std::min(budget, chosen->memory) * budget_ / static_cast<double>(trial->whole) *
+      const SplitTrial* trial = try_choice("op by op, within " + bytes_text(budget / ranks) +
+                                               (recomputed ? " but for what is recomputed" : ""),
+                                           chosen->choice);
+      if (trial == nullptr || static_cast<double>(trial->whole) <= device) return;
+      budget = std::min(budget, chosen->memory) * device / static_cast<double>(trial->whole) *
                kNextBudget;
       price = price == 0 ? chosen->objective / (kFirstPrice * budget) : price * kNextPrice;
     }
   }
 
-  /// Strategies at larger budgets, which rotor brings back to what there is (Liu et al., section
-  /// 5.3).
-  void try_larger() {
+  /// The budget, and parts of what the fastest answer takes, up to it: the program's time is no
+  /// simulated one, and what it answers to less memory may be faster. The parts are the same
+  /// whatever the budget, so that with more memory more is tried. Those above the budget rotor
+  /// brings back to it (Liu et al., section 5.3).
+  void try_budgets() {
     StrategyProblem problem = problem_->problem();
     problem.budget = std::numeric_limits<double>::infinity();
-    const auto fastest = choose_strategies(problem, options());
-    const double enough = std::get<ChosenStrategies>(fastest).memory;
-    double budget = std::max(0.0, budget_ - fixed_) * study_.parallel.pipeline;
-    bool all = false;  // answers to still larger budgets are the same
-    for (int n = 0; n < kBudgets && !all; ++n, budget *= 1 + kGrowth) {
-      problem.budget = budget;
-      all = budget >= enough;
-      const auto found = choose_strategies(problem, options());
-      const auto* chosen = std::get_if<ChosenStrategies>(&found);
-      if (chosen == nullptr) continue;
-      try_choice("op by op, within " + bytes_text(budget / study_.parallel.pipeline) +
-                     " but for what is recomputed",
-                 chosen->choice);
-    }
+    const auto fastest = std::get<ChosenStrategies>(choose_strategies(problem, options()));
+    const SplitTrial* all = try_choice("op by op", fastest.choice);
+    const double most = all != nullptr ? static_cast<double>(all->whole)
+                                       : fixed_ + fastest.memory / study_.parallel.pipeline;
+    const auto work = static_cast<double>(std::ssize(kernels_.ops) *
+                                          std::max<std::int64_t>(1, study_.num_microbatches()));
+    const int parts =
+        static_cast<int>(rotor_ ? kRotorParts : std::clamp(kWork / work, kLeastParts, kMostParts));
+    try_budget(budget_);
+    for (int n = 1; n <= parts && (rotor_ || most * n / parts <= budget_); ++n)
+      try_budget(most * n / parts, most * n / parts > budget_);
   }
 
-  /// Less than the least so far, as long as there is: the program's least memory, and what it
-  /// answers to budgets below.
+  /// Less than the least so far, as long as there is: the program's least
+  /// memory, and what it answers to budgets below.
   void try_smaller() {
     StrategyProblem problem = problem_->problem();
     problem.budget = least_memory(problem);
     const auto found = choose_strategies(problem, options());
     try_choice("least memory", std::get<ChosenStrategies>(found).choice);
-    if (best_ == kNone || fits(best_)) return;
-    const double said = budget_;
-    for (std::size_t before = kNone; best_ != before;) {
+    for (std::size_t before = kNone; best_ != before && !fits(best_);) {
       before = best_;
-      budget_ = static_cast<double>(trials_[best_].peak - 1);
-      try_budgets();
+      try_budget(static_cast<double>(trials_[best_].peak - 1));
     }
-    budget_ = said;
   }
 
   static StrategyOptions options() {
