@@ -204,9 +204,9 @@ struct Call {
 };
 
 struct RankSet {
-  Coordinate at;  // per axis of the mesh; -1: all of that axis, or `replicas` of the unlike one
+  Coordinate at;  // per axis of the mesh; -1: all of that axis, or of it what `replicas` says
   std::vector<std::int32_t> replicas =
-      {};  // coordinates on it, ascending; empty: the mesh has none
+      {};  // numbers of replicas, ascending; empty: the mesh has no unlike ones
   friend bool operator==(const RankSet&, const RankSet&) = default;
 };
 
