@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <ios>
 #include <string>
 #include <thread>
 #include <vector>
@@ -67,8 +68,8 @@ class BackgroundTraining {
     while (!done_ && seconds_since(begin) < kPatience) {
       for (const pid_t process : processes("")) {
         const std::string place = "/proc/" + std::to_string(process);
-        const bool shell = read_text(place + "/cmdline").find(TRAINYARD_REAL) != 0;
-        if (!shell && read_text(place + "/environ").find("TRAINYARD_RANK=") == std::string::npos)
+        const bool shell = of_process(place + "/cmdline").find(TRAINYARD_REAL) != 0;
+        if (!shell && of_process(place + "/environ").find("TRAINYARD_RANK=") == std::string::npos)
           return process;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -94,14 +95,23 @@ class BackgroundTraining {
   }
 
  private:
+  /// What proc says of a process; nothing of one that ends while it is read.
+  static std::string of_process(const std::string& path) {
+    try {
+      return read_text(path);
+    } catch (const std::ios_base::failure&) {
+      return {};
+    }
+  }
+
   std::vector<pid_t> processes(const std::string& variable) const {
     std::vector<pid_t> found;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const std::string name = entry.path().filename();
       if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-      const std::string command = read_text(entry.path() / "cmdline");
+      const std::string command = of_process(entry.path() / "cmdline");
       if (command.find(folder_.path("study.yaml")) == std::string::npos) continue;
-      const std::string environment = read_text(entry.path() / "environ");
+      const std::string environment = of_process(entry.path() / "environ");
       if (environment.find(variable) != std::string::npos) found.push_back(std::stoi(name));
     }
     return found;
