@@ -123,7 +123,7 @@ TEST_CASE("the words of a command end as argv does, however many they are") {
         std::vector<std::string>{"trainyard", "train", "--help"});
 }
 
-TEST_CASE("--fidelity beside its key is refused, as a short word beside its key is") {
+TEST_CASE("option --fidelity beside its key is refused, as a short word beside its key is") {
   const ScratchFolder folder;
   write_text(folder / "study.yaml", kStudy + "sweep: {parallel.tensor: [1, 2]}\n");
   write_text(folder / "cases.yaml", "[]\n");

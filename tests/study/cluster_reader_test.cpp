@@ -88,10 +88,10 @@ TEST_CASE("an NVLink domain of several hosts is one node with their networks tog
 
 TEST_CASE("a job of several NVLink domains has as many hosts in each") {
   const auto domain = [](int gpus) {
-    return with_cluster(
-               "{gpu: h100, gpus: " + std::to_string(gpus) +
-               ", gpus_per_node: 4, intra: nvswitch, intra_gb_per_s: 900, inter: infiniband, "
-               "inter_gbit_per_s_per_node: 1600, nvlink_domain: 72}")
+    return read("model: gpt-tiny\ntraining: {global_batch: " + std::to_string(gpus) +
+                "}\ncluster: {gpu: h100, gpus: " + std::to_string(gpus) +
+                ", gpus_per_node: 4, intra: nvswitch, intra_gb_per_s: 900, inter: infiniband, "
+                "inter_gbit_per_s_per_node: 1600, nvlink_domain: 72}\n")
         .cluster.devices_per_node;
   };
   // The most hosts that divide the job's, of 18: 128 = 8 x 16, 40 = 4 x 10, 36 = 2 x 18.

@@ -108,7 +108,9 @@ TEST_CASE("a file of data is known by what is in it") {
   namespace fs = std::filesystem;
   const ScratchFolder folder;
   const std::string first = folder / "first.txt", second = folder / "second.txt";
-  const auto path = [](const std::string& file) { return Sets{"data.path=" + file}; };
+  const auto path = [](const std::string& file) {
+    return Sets{"data.path=" + file, "model.vocab=257"};  // bytes
+  };
   const std::string text(200'000, 'x');
   write_text(first, text);
   write_text(second, text);
