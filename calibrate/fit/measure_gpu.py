@@ -64,6 +64,22 @@ def products(folder, limit):
     torch.backends.cuda.matmul.allow_tf32 = False
 
 
+def alignment(folder, limit):
+    """Products of which one size is no multiple of 8: rows of their operands begin where tensor cores' loads may not."""
+    table = Table(folder, "alignment", ["part", "m", "k", "n", "odd", "us"])
+    for m, k, n in ((8192, 1024, 50304), (8192, 4096, 32000), (8192, 4096, 4096), (2048, 2048, 8192)):
+        for part, sizes in (("forward", (m, k, n)), ("input_grad", (m, k, n)), ("weight_grad", (m, k, n))):
+            for odd, less in (("none", 0), ("n", 1), ("n", 2), ("n", 4), ("k", 1), ("k", 2), ("k", 4)):
+                if out_of_time(limit):
+                    print("alignment: stopped for time", table.rows)
+                    return
+                rows, inner, wide = sizes[0], sizes[1] - (less if odd == "k" else 0), sizes[2] - (less if odd == "n" else 0)
+                x, w, dy = normal(rows, inner), normal(wide, inner), normal(rows, wide)
+                call = {"forward": lambda: torch.mm(x, w.t()), "input_grad": lambda: torch.mm(dy, w),
+                        "weight_grad": lambda: torch.mm(dy.t(), x)}[part]
+                table.add(part, rows, inner, wide, f"{odd} {less}" if less else odd, graph_time([call]))
+
+
 def fp8(folder, limit):
     table = Table(folder, "fp8", ["kernel", "m", "k", "n", "us"])
     e4m3 = torch.float8_e4m3fn
@@ -298,7 +314,7 @@ def copies(folder, limit):
 
 
 SECTIONS = {"sustained": sustained, "products": products, "memory_bound": memory_bound, "attention": attention,
-            "fp8": fp8, "convolutions": convolutions, "copies": copies}
+            "fp8": fp8, "convolutions": convolutions, "copies": copies, "alignment": alignment}
 
 
 def main():
