@@ -59,20 +59,28 @@ struct Chunk {
   at::Tensor scores;   // [B, G, 1, Q, Q]: c b^T
 };
 
+/// A chunk's tokens, behind groups.
+at::Tensor part_of(const ScanOperands& in, const at::Tensor& of, std::int64_t index) {
+  return of.narrow(1, index * in.tokens, in.tokens).to(in.type).transpose(1, 2);
+}
+
+/// dt A: [B, G, R, Q].
+at::Tensor steps_of(const ScanOperands& in, const at::Tensor& dt) {
+  return (dt * in.a.unsqueeze(1)).transpose(2, 3).contiguous();
+}
+
+at::Tensor by_token(const at::Tensor& of) { return of.transpose(2, 3).unsqueeze(-1); }
+
 Chunk chunk_at(const ScanOperands& in, std::int64_t index) {
-  const auto part = [&](const at::Tensor& of) {  // tokens behind groups
-    return of.narrow(1, index * in.tokens, in.tokens).to(in.type).transpose(1, 2);
-  };
   Chunk out;
-  out.x = part(in.x).contiguous();
-  out.raw = part(in.dt) + in.bias.unsqueeze(1);
+  out.x = part_of(in, in.x, index).contiguous();
+  out.raw = part_of(in, in.dt, index) + in.bias.unsqueeze(1);
   out.dt = at::softplus(out.raw);
-  out.b = part(in.b).contiguous();
-  out.c = part(in.c).contiguous();
-  const at::Tensor steps = (out.dt * in.a.unsqueeze(1)).transpose(2, 3).contiguous();  // dt A
+  out.b = part_of(in, in.b, index).contiguous();
+  out.c = part_of(in, in.c, index).contiguous();
+  const at::Tensor steps = steps_of(in, out.dt);
   at::Tensor pairs = steps.unsqueeze(-1).expand({-1, -1, -1, -1, in.tokens}).tril(-1);
   out.decay = pairs.cumsum_(-2).exp_().tril_();
-  const auto by_token = [](const at::Tensor& of) { return of.transpose(2, 3).unsqueeze(-1); };
   out.since = by_token(steps.cumsum(-1).exp_());
   out.rest = by_token(out.decay.select(-2, in.tokens - 1));
   out.over = out.since.narrow(2, in.tokens - 1, 1);
@@ -95,6 +103,18 @@ at::Tensor of_states(const at::Tensor& factor, const at::Tensor& states) {
 /// The state behind the chunk, of that before it.
 at::Tensor state_behind(const Chunk& chunk, const at::Tensor& moved, const at::Tensor& before) {
   return to_states(chunk.b, moved * chunk.rest).addcmul_(before, chunk.over);
+}
+
+/// The same without what pairs of the chunk's tokens have.
+at::Tensor state_behind(const ScanOperands& in, std::int64_t index, const at::Tensor& before) {
+  const at::Tensor dt = at::softplus(part_of(in, in.dt, index) + in.bias.unsqueeze(1));
+  const at::Tensor steps = steps_of(in, dt);
+  at::Tensor rest = at::zeros_like(steps);  // of each token the steps behind it
+  const std::int64_t others = in.tokens - 1;
+  rest.narrow(-1, 0, others).copy_(steps.narrow(-1, 1, others).flip(-1).cumsum(-1).flip(-1));
+  const at::Tensor left = part_of(in, in.x, index) * dt.unsqueeze(-1) * by_token(rest.exp_());
+  return to_states(part_of(in, in.b, index), left)
+      .addcmul_(before, by_token(steps.sum(-1, /*keepdim=*/true).exp_()));
 }
 
 at::Tensor no_state(const ScanOperands& in) {
@@ -198,10 +218,8 @@ void chunk_scan_b(KernelCall& call) {  // reads dy, x, dt, b, c, a_log, dt_bias,
   const at::Tensor dy = call.read(0).unflatten(-1, in.x.sizes().slice(2));
   std::vector<at::Tensor> before = {no_state(in)};  // [chunk]
   const std::int64_t chunks = in.x.size(1) / in.tokens;
-  for (std::int64_t i = 0; i + 1 < chunks; ++i) {
-    const Chunk chunk = chunk_at(in, i);
-    before.push_back(state_behind(chunk, chunk.x * chunk.dt.unsqueeze(-1), before.back()));
-  }
+  for (std::int64_t i = 0; i + 1 < chunks; ++i)
+    before.push_back(state_behind(in, i, before.back()));
   HeadGradients sums{at::zeros_like(in.a), at::zeros_like(in.a), at::zeros_like(in.a)};
   at::Tensor gradient = no_state(in);
   for (std::int64_t i = chunks; i-- > 0;) {
