@@ -1,16 +1,13 @@
 // LibTorch's tensors for the GPU kernels that are our own.
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAStream.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "engine/base/error.h"
 #include "real/cuda/adamw_cuda.h"
 #include "real/cuda/batch_norm_cuda.h"
 #include "real/cuda/cross_entropy_cuda.h"
 #include "real/cuda/cuda.h"
+#include "real/cuda/cuda_tensors.h"
 #include "real/cuda/dropout_cuda.h"
 #include "real/cuda/fp8_cuda.h"
 #include "real/cuda/gated_cuda.h"
@@ -23,34 +20,8 @@ namespace trainyard {
 
 namespace {
 
-DType to_dtype(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble: return DType::kFp64;
-    case at::kFloat: return DType::kFp32;
-    case at::kHalf: return DType::kFp16;
-    case at::kBFloat16: return DType::kBf16;
-    default: bug("a GPU kernel of ours is of floating types");
-  }
-}
-
-cudaStream_t stream_of(const at::Tensor& x) {
-  return c10::cuda::getCurrentCUDAStream(x.device().index());
-}
-
 std::int64_t num_rows(const at::Tensor& x) {
   return x.numel() / std::max<std::int64_t>(1, x.size(-1));
-}
-
-/// An undefined tensor has none.
-SomeNumbers numbers_of(const at::Tensor& x) {
-  if (!x.defined()) return {};
-  return {const_cast<void*>(x.const_data_ptr()), to_dtype(x.scalar_type())};
-}
-
-void* results_of(const at::Tensor& x) { return x.defined() ? x.mutable_data_ptr() : nullptr; }
-
-at::Tensor scratch(std::int64_t size, at::ScalarType type, const at::Tensor& beside) {
-  return at::empty({size}, beside.options().dtype(type));
 }
 
 }  // namespace
@@ -163,7 +134,7 @@ void norm_b_on_cuda(const at::Tensor& dy, const at::Tensor& x, const at::Tensor&
   const DType type = to_dtype(x.scalar_type());
   const NormShape shape = norm_shape(x, statistics, 0, shift);
   const at::Tensor partial =
-      scratch(norm_partials(type, shape) * 2 * shape.columns, statistics.scalar_type(), x);
+      scratch({norm_partials(type, shape) * 2 * shape.columns}, statistics.scalar_type(), x);
   NormGradient of;
   of.dy = dy.const_data_ptr(), of.x = x.const_data_ptr();
   of.statistics = statistics.const_data_ptr();
@@ -177,7 +148,7 @@ void norm_b_on_cuda(const at::Tensor& dy, const at::Tensor& x, const at::Tensor&
 void batch_norm_on_cuda(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b, double eps,
                         at::Tensor& y, at::Tensor& statistics) {
   const BatchNormShape shape = batch_norm_shape(x, statistics, eps);
-  const at::Tensor sums = scratch(batch_norm_scratch(shape), at::kDouble, x);
+  const at::Tensor sums = scratch({batch_norm_scratch(shape)}, at::kDouble, x);
   C10_CUDA_CHECK(launch_batch_norm(to_dtype(x.scalar_type()), x.const_data_ptr(), numbers_of(w),
                                    numbers_of(b), y.mutable_data_ptr(),
                                    statistics.mutable_data_ptr(), sums.mutable_data_ptr<double>(),
@@ -188,7 +159,7 @@ void batch_norm_b_on_cuda(const at::Tensor& dy, const at::Tensor& x, const at::T
                           const at::Tensor& statistics, double eps, double share, at::Tensor dx,
                           at::Tensor dw, at::Tensor db, at::Tensor mean, at::Tensor variance) {
   const BatchNormShape shape = batch_norm_shape(x, statistics, eps);
-  const at::Tensor sums = scratch(batch_norm_scratch(shape), at::kDouble, x);
+  const at::Tensor sums = scratch({batch_norm_scratch(shape)}, at::kDouble, x);
   BatchNormGradient of;
   of.dy = dy.const_data_ptr(), of.x = x.const_data_ptr();
   of.statistics = statistics.const_data_ptr();

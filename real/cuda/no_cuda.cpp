@@ -2,6 +2,7 @@
 #include "engine/base/error.h"
 #include "real/cuda/cuda.h"
 #include "real/cuda/cuda_device.h"
+#include "real/cuda/state_space.h"
 
 namespace trainyard {
 
@@ -64,6 +65,15 @@ void quantize_both_on_cuda(const at::Tensor&, const at::Tensor&, at::Tensor&, at
   no_tensor();
 }
 at::Tensor transposed_on_cuda(const at::Tensor&) { no_tensor(); }
+
+bool causal_conv1d_fits_cuda(const at::Tensor&) { no_tensor(); }
+void causal_conv1d_on_cuda(const at::Tensor&, const at::Tensor&, const at::Tensor&, at::Tensor&) {
+  no_tensor();
+}
+void causal_conv1d_b_on_cuda(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const at::Tensor&, at::Tensor, at::Tensor, at::Tensor) {
+  no_tensor();
+}
 
 std::unique_ptr<Device> make_cuda_device(int) { throw BackendError(why_no_cuda()); }
 

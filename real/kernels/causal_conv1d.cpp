@@ -2,6 +2,8 @@
 // which each adds its channel times a weight [C, 1, 1, width]. Tokens before the first are 0.
 #include <algorithm>
 
+#include "real/cuda/cuda.h"
+#include "real/cuda/state_space.h"
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -34,9 +36,40 @@ at::ScalarType wide(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
+/// By a GPU's own kernels. False: there are none.
+bool causal_conv1d_at_once(KernelCall& call) {
+  const at::Tensor x = call.read(0).contiguous();
+  const at::Tensor &w = call.read(1), &b = call.read(2);
+  if (!contiguous_on_gpu({x, w, b}) || call.write_types[0] != x.scalar_type() ||
+      !causal_conv1d_fits_cuda(w))
+    return false;
+  at::Tensor y = call.out(0);
+  if (!y.is_contiguous()) return false;
+  causal_conv1d_on_cuda(x, w, b, y);
+  return true;
+}
+
+bool causal_conv1d_b_at_once(KernelCall& call) {
+  const at::Tensor dy = call.read(0).contiguous(), x = call.read(1).contiguous();
+  const at::Tensor &w = call.read(2), &b = call.read(3);
+  const at::Tensor &dw = call.accumulates[0], &db = call.accumulates[1];
+  if (!contiguous_on_gpu({x, w, b, dw, db}) || dy.scalar_type() != x.scalar_type() ||
+      !causal_conv1d_fits_cuda(w))
+    return false;
+  at::Tensor dx;
+  if (!call.writes.empty()) {
+    if (call.write_types[0] != x.scalar_type()) return false;
+    dx = call.out(0);
+    if (!dx.is_contiguous()) return false;
+  }
+  causal_conv1d_b_on_cuda(dy, x, w, b, dx, dw, db);
+  return true;
+}
+
 }  // namespace
 
 void causal_conv1d(KernelCall& call) {  // reads x, w, b
+  if (call.read(0).is_cuda() && causal_conv1d_at_once(call)) return;
   const at::ScalarType type = wide(call.read(0));
   at::Tensor y =
       convolved(call.read(0).to(type), columns(call.read(1), type), call.read(2).to(type));
@@ -44,6 +77,7 @@ void causal_conv1d(KernelCall& call) {  // reads x, w, b
 }
 
 void causal_conv1d_b(KernelCall& call) {  // reads dy, x, w, b
+  if (call.read(0).is_cuda() && causal_conv1d_b_at_once(call)) return;
   const at::ScalarType type = wide(call.read(1));
   const at::Tensor x = call.read(1).to(type), w = columns(call.read(2), type);
   const at::Tensor dy =

@@ -1,0 +1,18 @@
+// Ops of state space models on a GPU. All tensors lie there, contiguous, and are of one floating
+// type, where nothing else is said.
+#pragma once
+
+#include "real/torch.h"
+
+namespace trainyard {
+
+/// Whether weights [C, 1, 1, width] are of a width that the kernels have.
+bool causal_conv1d_fits_cuda(const at::Tensor& w);
+/// y = silu of the causal convolution of x [B, S, C] with w and b, which are of any floating type.
+void causal_conv1d_on_cuda(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b,
+                           at::Tensor& y);
+/// Adds to dw and db; dx undefined: not wanted.
+void causal_conv1d_b_on_cuda(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                             const at::Tensor& b, at::Tensor dx, at::Tensor dw, at::Tensor db);
+
+}  // namespace trainyard
