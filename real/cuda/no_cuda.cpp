@@ -74,6 +74,12 @@ void causal_conv1d_b_on_cuda(const at::Tensor&, const at::Tensor&, const at::Ten
                              const at::Tensor&, at::Tensor, at::Tensor, at::Tensor) {
   no_tensor();
 }
+bool scan_fits_cuda(const ScanShape&) { no_tensor(); }
+void chunk_scan_on_cuda(const ScanShape&, const ScanReads&, at::Tensor&) { no_tensor(); }
+void chunk_scan_b_on_cuda(const ScanShape&, const at::Tensor&, const ScanReads&,
+                          const ScanGradients&) {
+  no_tensor();
+}
 
 std::unique_ptr<Device> make_cuda_device(int) { throw BackendError(why_no_cuda()); }
 

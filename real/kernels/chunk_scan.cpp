@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "engine/graph/state_space_shapes.h"
+#include "real/cuda/cuda.h"
+#include "real/cuda/state_space.h"
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -198,9 +200,63 @@ void store(at::Tensor whole, std::int64_t index, std::int64_t tokens, const at::
   whole.narrow(1, index * tokens, tokens).copy_(part.transpose(1, 2).flatten(2));
 }
 
+ScanShape shape_of(const KernelCall& call, const at::Tensor& x) {
+  const OpAttrs& attrs = *call.attrs;
+  ScanShape shape;
+  shape.tokens = tokens_of_chunk(attrs, x.size(1));
+  shape.chunks = x.size(1) / shape.tokens;
+  shape.cells = x.size(0) * shape.chunks;
+  shape.groups = attrs.kv_heads;
+  shape.heads = attrs.heads / attrs.kv_heads;
+  shape.channels = attrs.head_dim;
+  shape.states = attrs.states;
+  return shape;
+}
+
+ScanReads scan_reads(const KernelCall& call, std::size_t first) {
+  const auto read = [&](std::size_t i) { return call.read(first + i).contiguous(); };
+  return {read(0), read(1), read(2), read(3), read(4), read(5), read(6)};
+}
+
+/// Whether a GPU's own kernels take them: all that is of tokens of one type.
+bool fits_at_once(const KernelCall& call, const ScanReads& in, const ScanShape& shape) {
+  const auto is_same = [&](at::ScalarType type) { return type == in.x.scalar_type(); };
+  return in.x.is_cuda() && in.x.numel() > 0 && is_same(in.dt.scalar_type()) &&
+         is_same(in.b.scalar_type()) && is_same(in.c.scalar_type()) &&
+         std::all_of(call.write_types.begin(), call.write_types.end(), is_same) &&
+         scan_fits_cuda(shape);
+}
+
+/// By a GPU's own kernels, all chunks at once. False: there are none.
+bool chunk_scan_at_once(KernelCall& call) {
+  const ScanReads in = scan_reads(call, 0);
+  const ScanShape shape = shape_of(call, in.x);
+  if (!fits_at_once(call, in, shape)) return false;
+  at::Tensor y = call.out(0);
+  if (!y.is_contiguous()) return false;
+  chunk_scan_on_cuda(shape, in, y);
+  return true;
+}
+
+bool chunk_scan_b_at_once(KernelCall& call) {
+  const at::Tensor dy = call.read(0).contiguous();
+  const ScanReads in = scan_reads(call, 1);
+  const ScanShape shape = shape_of(call, in.x);
+  if (!fits_at_once(call, in, shape) || dy.scalar_type() != in.x.scalar_type()) return false;
+  const ScanGradients out{call.out(0),
+                          call.out(1),
+                          call.out(2),
+                          call.out(3),
+                          {call.accumulates[0], call.accumulates[1], call.accumulates[2]}};
+  if (!contiguous_on_gpu({out.x, out.dt, out.b, out.c})) return false;
+  chunk_scan_b_on_cuda(shape, dy, in, out);
+  return true;
+}
+
 }  // namespace
 
 void chunk_scan(KernelCall& call) {  // reads x, dt, b, c, a_log, dt_bias, d
+  if (call.read(0).is_cuda() && chunk_scan_at_once(call)) return;
   const ScanOperands in = operands_of(call, 0);
   at::Tensor state = no_state(in);
   for (std::int64_t i = 0; i < in.x.size(1) / in.tokens; ++i) {
@@ -214,6 +270,7 @@ void chunk_scan(KernelCall& call) {  // reads x, dt, b, c, a_log, dt_bias, d
 }
 
 void chunk_scan_b(KernelCall& call) {  // reads dy, x, dt, b, c, a_log, dt_bias, d
+  if (call.read(0).is_cuda() && chunk_scan_b_at_once(call)) return;
   const ScanOperands in = operands_of(call, 1);
   const at::Tensor dy = call.read(0).unflatten(-1, in.x.sizes().slice(2));
   std::vector<at::Tensor> before = {no_state(in)};  // [chunk]
