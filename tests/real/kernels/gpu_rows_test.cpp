@@ -1,6 +1,6 @@
-// Kernels of a GPU of norms, softmax, dropout and AdamW give what a CPU's give in fp64, rounded to
-// the type, in whichever shape: rows of whole vectors or not, of one element, longer than a block
-// holds, none. By hand, where there is a GPU.
+// Kernels of a GPU of norms, softmax, dropout, state spaces and AdamW give what a CPU's give in
+// fp64, rounded to the type, in whichever shape: rows of whole vectors or not, of one element,
+// longer than a block holds, none. By hand, where there is a GPU.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <random>
@@ -204,6 +204,68 @@ TEST_CASE("batch norms on a GPU are those of a CPU", "[.gpu]") {
       trial.writes_wide = {};
       for (int i = 0; i < 4; ++i) trial.accumulates.push_back(numbers({channels}));
       check_on_gpu(trial, type, 4 * bound);
+    }
+  }
+}
+
+TEST_CASE("causal convolutions on a GPU are those of a CPU", "[.gpu]") {
+  std::mt19937 random(6);
+  for (int shape = 0; shape < kShapes; ++shape) {
+    const Lengths extents{1 + static_cast<std::int64_t>(random() % 3),
+                          1 + static_cast<std::int64_t>(random() % 200), some_width(random, shape)};
+    // No kernel of ours has 9 tokens.
+    const std::int64_t width = shape % 3 == 0 ? 4 : 1 + static_cast<std::int64_t>(random() % 9);
+    for (const auto& [type, bound] : kTypes) {
+      Trial trial;
+      trial.kind = OpKind::kCausalConv1d;
+      trial.reads = {numbers(extents), numbers({extents[2], 1, 1, width}), numbers({extents[2]})};
+      trial.writes = {extents};
+      check_on_gpu(trial, type, 4 * bound);
+      trial.part = OpPart::kBackward;
+      trial.reads.insert(trial.reads.begin(), numbers(extents));
+      if (shape % 5 == 4) trial.writes.clear();
+      trial.accumulates = {numbers({extents[2], 1, 1, width}), numbers({extents[2]})};
+      check_on_gpu(trial, type, 4 * bound);
+    }
+  }
+}
+
+TEST_CASE("scans of state spaces on a GPU are those of a CPU", "[.gpu]") {
+  std::mt19937 random(7);
+  const auto up_to = [&](unsigned most) { return 1 + static_cast<std::int64_t>(random() % most); };
+  for (int shape = 0; shape < kShapes; ++shape) {
+    Trial trial;
+    trial.kind = OpKind::kChunkScan;
+    OpAttrs& attrs = trial.attrs;
+    const std::int64_t groups = up_to(3), heads = groups * up_to(4), states = up_to(20);
+    const std::int64_t channels = shape % 2 == 0 ? 4 * up_to(16) : up_to(40);
+    std::int64_t chunk = shape % 3 == 0 ? up_to(70) : 4 * up_to(32);
+    if (shape == 5) chunk = 512;
+    if (shape == 11) chunk = 301;
+    attrs.heads = static_cast<std::int32_t>(heads);
+    attrs.kv_heads = static_cast<std::int32_t>(groups);
+    attrs.head_dim = static_cast<std::int32_t>(channels);
+    attrs.states = static_cast<std::int32_t>(states);
+    attrs.chunk = static_cast<std::int32_t>(chunk);
+    const std::int64_t samples = up_to(3), tokens = chunk * (shape % 4 == 0 ? 1 : up_to(6));
+    const auto of_tokens = [&](std::int64_t width) { return Lengths{samples, tokens, width}; };
+    const Lengths x = of_tokens(heads * channels), dt = of_tokens(heads),
+                  read = of_tokens(groups * states);
+    for (const auto& [type, bound] : kTypes) {
+      // Products are of rounded numbers in bf16; fp64's sums of dt A are differences.
+      const double of_scan = (type == at::kBFloat16 ? 3 : 10) * bound;
+      trial.part = OpPart::kForward;
+      trial.reads = {numbers(x),      numbers(dt).sub_(1),        numbers(read),
+                     numbers(read),   numbers({heads}).mul_(0.5), numbers({heads}),
+                     numbers({heads})};
+      trial.writes = {x};
+      trial.accumulates.clear();
+      check_on_gpu(trial, type, of_scan);
+      trial.part = OpPart::kBackward;
+      trial.reads.insert(trial.reads.begin(), numbers(x));
+      trial.writes = {x, dt, read, read};
+      trial.accumulates = {numbers({heads}), numbers({heads}), numbers({heads})};
+      check_on_gpu(trial, type, of_scan);
     }
   }
 }
