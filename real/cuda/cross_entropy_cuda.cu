@@ -39,8 +39,8 @@ __device__ Partial<Sum> joined_in_block(Partial<Sum> mine) {
 
 /// Rows of packs of N: what is behind `classes` is read with its pack, and not looked at.
 template <int N, typename T>
-__global__ void log_softmax(const T* x, typename Wide<T>::Type* y, std::int64_t rows,
-                            std::int64_t columns, std::int64_t classes) {
+__global__ void log_softmax(const T* __restrict__ x, typename Wide<T>::Type* __restrict__ y,
+                            std::int64_t rows, std::int64_t columns, std::int64_t classes) {
   using Sum = typename Wide<T>::Type;
   constexpr int kWritten = 16 / static_cast<int>(sizeof(Sum)) < N ? 16 / sizeof(Sum) : N;
   const Sum nothing = -INFINITY;
@@ -48,24 +48,22 @@ __global__ void log_softmax(const T* x, typename Wide<T>::Type* y, std::int64_t 
     const T* from = x + row * columns;
     Sum* to = y + row * columns;
     Partial<Sum> mine{nothing, Sum(0)};
+#pragma unroll 2
     for (std::int64_t c = threadIdx.x * std::int64_t{N}; c < classes; c += kRowThreads * N) {
       const Pack<T, N> pack = load<N>(from + c);
-      Sum largest = mine.largest;
+      Sum values[N], largest = mine.largest;
       for (int i = 0; i < N; ++i) {
-        const Sum value = widen(pack.at[i]);
-        if (c + i < classes && value > largest) largest = value;
+        values[i] = c + i < classes ? widen(pack.at[i]) : nothing;
+        if (values[i] > largest) largest = values[i];
       }
-      if (largest > mine.largest) {
-        mine = {largest, mine.sum * exp(mine.largest - largest)};
-      }
-      for (int i = 0; i < N; ++i) {
-        const Sum value = widen(pack.at[i]);
-        // NaN is not `nothing`: it makes the sum one.
-        if (c + i < classes && value != nothing) mine.sum += exp(value - mine.largest);
-      }
+      if (largest > mine.largest) mine = {largest, mine.sum * exp(mine.largest - largest)};
+      // Nothing less `nothing` would be NaN; a NaN among the values makes the sum one.
+      const Sum less = largest == nothing ? Sum(0) : largest;
+      for (int i = 0; i < N; ++i) mine.sum += exp(values[i] - less);
     }
     const Partial<Sum> all = joined_in_block(mine);
     const Sum log_sum = all.largest + log(all.sum);
+#pragma unroll 2
     for (std::int64_t c = threadIdx.x * std::int64_t{N}; c < columns; c += kRowThreads * N) {
       const Pack<T, N> pack = load<N>(from + c);
       for (int begin = 0; begin < N; begin += kWritten) {

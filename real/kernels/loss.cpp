@@ -28,13 +28,16 @@ at::Tensor masked_logits(const KernelCall& call, at::ScalarType type) {
   return x;
 }
 
-/// Logarithms of the softmax of each row of call's logits, in `type`.
-at::Tensor log_probabilities_of(const KernelCall& call, at::ScalarType type) {
+/// Logarithms of the softmax of each row of call's logits, in `type`; a GPU's kernel writes them
+/// where the call's result `slot` lies.
+at::Tensor log_probabilities_of(KernelCall& call, std::size_t slot, at::ScalarType type) {
   const at::Tensor& logits = call.read(0);
   const at::ScalarType wide = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   if (!contiguous_on_gpu({logits}) || type != wide)
     return at::_log_softmax(masked_logits(call, type), -1, /*half_to_float=*/false);
-  at::Tensor y = at::empty(logits.sizes(), logits.options().dtype(type));
+  at::Tensor y = call.out(slot);
+  if (!y.is_contiguous() || y.scalar_type() != type || y.sizes() != logits.sizes())
+    y = at::empty(logits.sizes(), logits.options().dtype(type));
   log_softmax_on_cuda(logits, num_classes(call, logits, call.read_places[0]), y);
   return y;
 }
@@ -82,6 +85,9 @@ void cross_entropy(KernelCall& call) {  // reads logits, labels [, max, sums]
   const auto type = call.write_types[0];
   const at::Tensor& labels = call.read(1);
   const bool split = call.reads.size() > 2;
+  // The only loss of a model is added up here; of several, an add op does that.
+  const bool only = !call.accumulates.empty();
+  const std::size_t slot = only ? 0 : 1;  // of log-probabilities
   at::Tensor log_probabilities, loss;
   if (split) {
     const at::Tensor& sums = call.read(3);
@@ -89,18 +95,16 @@ void cross_entropy(KernelCall& call) {  // reads logits, labels [, max, sums]
     log_probabilities = masked_logits(call, type) - (call.read(2) + log_sum).unsqueeze(-1);
     loss = (log_sum - sums.select(0, 1)).masked_fill_(labels < 0, 0).sum();
   } else {
-    log_probabilities = log_probabilities_of(call, type);
+    log_probabilities = log_probabilities_of(call, slot, type);
     const LocalLabels local = local_labels(labels, log_probabilities, call.read_places[0]);
     loss = at_labels(rows_of(log_probabilities), local).sum().neg_();
   }
-  // The only loss of a model is added up here; of several, an add op does that.
-  const bool only = !call.accumulates.empty();
   if (only) {
     call.accumulates[0].add_(loss, 1.0 / call.loss_divisor);
   } else {
     call.set(0, loss.mul_(1.0 / call.loss_divisor).view({1}));
   }
-  call.set(only ? 0 : 1, std::move(log_probabilities));
+  call.set(slot, std::move(log_probabilities));
 }
 
 void cross_entropy_dx(KernelCall& call) {  // reads labels, log-probabilities
