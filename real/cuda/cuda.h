@@ -44,6 +44,23 @@ inline bool contiguous_on_gpu(std::initializer_list<at::Tensor> tensors) {
                      [](const at::Tensor& t) { return t.is_cuda() && t.is_contiguous(); });
 }
 
+/// A result for such a kernel where the Program's is a part of something larger: what the kernel
+/// writes, to be given to it.
+class InOnePiece {
+ public:
+  explicit InOnePiece(const at::Tensor& result)
+      : piece(result.is_contiguous() ? result : at::empty(result.sizes(), result.options())),
+        result_(result) {}
+  void give() const {
+    if (!piece.is_same(result_)) result_.copy_(piece);
+  }
+
+  at::Tensor piece;
+
+ private:
+  at::Tensor result_;
+};
+
 /// y = x scaled where the element is kept, else 0.
 void drop_on_cuda(const at::Tensor& x, at::Tensor& y, const DropoutMask& mask);
 

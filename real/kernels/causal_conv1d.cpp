@@ -43,9 +43,9 @@ bool causal_conv1d_at_once(KernelCall& call) {
   if (!contiguous_on_gpu({x, w, b}) || call.write_types[0] != x.scalar_type() ||
       !causal_conv1d_fits_cuda(w))
     return false;
-  at::Tensor y = call.out(0);
-  if (!y.is_contiguous()) return false;
-  causal_conv1d_on_cuda(x, w, b, y);
+  InOnePiece y(call.out(0));
+  causal_conv1d_on_cuda(x, w, b, y.piece);
+  y.give();
   return true;
 }
 
@@ -56,13 +56,14 @@ bool causal_conv1d_b_at_once(KernelCall& call) {
   if (!contiguous_on_gpu({x, w, b, dw, db}) || dy.scalar_type() != x.scalar_type() ||
       !causal_conv1d_fits_cuda(w))
     return false;
-  at::Tensor dx;
-  if (!call.writes.empty()) {
-    if (call.write_types[0] != x.scalar_type()) return false;
-    dx = call.out(0);
-    if (!dx.is_contiguous()) return false;
+  if (call.writes.empty()) {
+    causal_conv1d_b_on_cuda(dy, x, w, b, {}, dw, db);
+    return true;
   }
-  causal_conv1d_b_on_cuda(dy, x, w, b, dx, dw, db);
+  if (call.write_types[0] != x.scalar_type()) return false;
+  const InOnePiece dx(call.out(0));
+  causal_conv1d_b_on_cuda(dy, x, w, b, dx.piece, dw, db);
+  dx.give();
   return true;
 }
 

@@ -232,9 +232,9 @@ bool chunk_scan_at_once(KernelCall& call) {
   const ScanReads in = scan_reads(call, 0);
   const ScanShape shape = shape_of(call, in.x);
   if (!fits_at_once(call, in, shape)) return false;
-  at::Tensor y = call.out(0);
-  if (!y.is_contiguous()) return false;
-  chunk_scan_on_cuda(shape, in, y);
+  InOnePiece y(call.out(0));
+  chunk_scan_on_cuda(shape, in, y.piece);
+  y.give();
   return true;
 }
 
@@ -243,13 +243,14 @@ bool chunk_scan_b_at_once(KernelCall& call) {
   const ScanReads in = scan_reads(call, 1);
   const ScanShape shape = shape_of(call, in.x);
   if (!fits_at_once(call, in, shape) || dy.scalar_type() != in.x.scalar_type()) return false;
-  const ScanGradients out{call.out(0),
-                          call.out(1),
-                          call.out(2),
-                          call.out(3),
-                          {call.accumulates[0], call.accumulates[1], call.accumulates[2]}};
-  if (!contiguous_on_gpu({out.x, out.dt, out.b, out.c})) return false;
-  chunk_scan_b_on_cuda(shape, dy, in, out);
+  const InOnePiece dx(call.out(0)), ddt(call.out(1)), db(call.out(2)), dc(call.out(3));
+  chunk_scan_b_on_cuda(shape, dy, in,
+                       {dx.piece,
+                        ddt.piece,
+                        db.piece,
+                        dc.piece,
+                        {call.accumulates[0], call.accumulates[1], call.accumulates[2]}});
+  for (const InOnePiece* result : {&dx, &ddt, &db, &dc}) result->give();
   return true;
 }
 

@@ -141,7 +141,8 @@ std::optional<at::Tensor> product_on_gpu(const Factor& a, const Factor& b, at::S
   // Sums in fewer bits, as frameworks take them forward and not backward.
   return at::_scaled_mm(in_rows(a.values), in_rows(b.values.t()).t(), scale(a.scale),
                         scale(b.scale), /*bias=*/{}, /*scale_result=*/{}, written,
-                        /*use_fast_accum=*/forward);
+                        /*use_fast_accum=*/forward)
+      .to(type);
 }
 
 Factor factor(const at::Tensor& copy, const at::Tensor& scale) { return {rows_of(copy), scale}; }
