@@ -66,7 +66,7 @@ RunMeasurement made_up_run(const Program& program) {
     for (std::int64_t r = 0; r < program.mesh.num_ranks(); ++r) {
       RankTrace& rank = step.ranks.emplace_back();
       rank.rank = r;
-      rank.list = position(pipeline_rank(program, r));
+      rank.list = list_of(program, r);
       rank.rows = issued_rows(program, program.body[rank.list]);
       for (std::size_t k = 0; k < rank.rows.size(); ++k) {
         TraceRow& row = rank.rows[k];

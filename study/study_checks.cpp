@@ -209,11 +209,6 @@ void check_fp8(Study& study, const HardwareProfile& hardware) {
     fail_at(study, "training.precision.gather",
             "fp8 goes with the recipes tensorwise and delayed: scales of rows and blocks are not "
             "gathered in this version; write bf16");
-  if (is_said(study, "training.precision.gather") && fp8.gathers &&
-      !study.parallel.sequence_parallel && study.parallel.tensor_method != "map")
-    study.warnings.emplace_back(
-        "training.precision.gather is not used: without parallel.sequence_parallel nothing is "
-        "gathered in front of FP8 products");
   if (product_type(hardware, DType::kFp8) != DType::kFp8)
     study.warnings.push_back("training.precision: " + hardware.name +
                              " has no FP8: it is emulated by casts, and products are of fp32");

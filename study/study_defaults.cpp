@@ -32,8 +32,16 @@ void resolve_fp8(Study& study, const HardwareProfile& hardware, const SoftwarePr
     fp8.recipe = software.fp8_recipe;
     study.origins["training.precision.recipe"] = default_origin(study.framework.name + "'s");
   }
-  if (!is_said(study, "training.precision.gather")) {
-    fp8.gathers = software.fp8_gathers && fp8.whole();
+  const bool gathers = software.fp8_gathers && fp8.whole();
+  if (is_said(study, "training.precision.gather")) {
+    // A resolved study says what the framework does by itself.
+    if (fp8.gathers && !gathers && !study.parallel.sequence_parallel &&
+        study.parallel.tensor_method != "map")
+      study.warnings.emplace_back(
+          "training.precision.gather is not used: without parallel.sequence_parallel nothing is "
+          "gathered in front of FP8 products");
+  } else {
+    fp8.gathers = gathers;
     study.origins["training.precision.gather"] = default_origin(
         fp8.whole() ? study.framework.name + "'s" : "scales of rows and blocks are not gathered");
   }

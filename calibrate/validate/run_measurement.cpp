@@ -135,7 +135,7 @@ class Reader {
                       std::int64_t number) const {
     RankTrace rank;
     rank.rank = number;
-    rank.list = position(pipeline_rank(program_, number));
+    rank.list = list_of(program_, number);
     const std::vector<TraceRow>& all = rows_[rank.list];
     if (!times.is_array() || times.size() != 3 * all.size()) {
       file_.fail(path, "rank " + std::to_string(number) + " issues " + std::to_string(all.size()) +

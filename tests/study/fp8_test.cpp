@@ -101,6 +101,10 @@ TEST_CASE("what FP8 does not go with is refused at its key") {
   const Study unused =
       read({"parallel.sequence_parallel=false", "training.precision={type: fp8, gather: fp8}"});
   CHECK(warns(unused, "training.precision.gather is not used"));
+  // As study.resolved.yaml says what a framework does by itself.
+  CHECK_FALSE(warns(read({"framework=torchtitan", "parallel.sequence_parallel=false",
+                          "training.precision={type: fp8, gather: fp8}"}),
+                    "training.precision.gather is not used"));
 }
 
 TEST_CASE("gathers of weights in 8 bits are stage 3's, by the largest element of a weight") {

@@ -8,6 +8,7 @@
 
 #include "engine/program/no_ops.h"
 #include "engine/program/program_text.h"
+#include "engine/program/rank_places.h"
 #include "tests/support/example_program.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/studies.h"
@@ -27,7 +28,7 @@ MeasuredStep step(std::int64_t number, Seconds issued, Seconds end, bool after_c
   return out;
 }
 
-/// Every instruction of every rank of the example, a millisecond after the other, each of 400 us.
+/// Every instruction of every rank, a millisecond after the other, each of 400 us.
 RunMeasurement example_run(const Program& program) {
   RunMeasurement run;
   run.program_digest = program_digest(program);
@@ -37,10 +38,10 @@ RunMeasurement example_run(const Program& program) {
   run.threads_per_rank = 1;
   for (int i = 0; i < 2; ++i) {
     MeasuredStep one{7 + i, i == 0, {}, i == 1};
-    for (std::int64_t r = 0; r < 4; ++r) {
+    for (std::int64_t r = 0; r < program.mesh.num_ranks(); ++r) {
       RankTrace rank;
       rank.rank = r;
-      rank.list = static_cast<std::size_t>(r / 2);
+      rank.list = list_of(program, r);
       rank.rows = issued_rows(program, program.body[rank.list]);
       for (std::size_t k = 0; k < rank.rows.size(); ++k) {
         TraceRow& row = rank.rows[k];
@@ -140,6 +141,24 @@ TEST_CASE("measured.json reads back to the nanosecond") {
         CHECK((a[k].segment == b[k].segment && a[k].mb == b[k].mb && a[k].op == b[k].op));
       }
     }
+  }
+}
+
+TEST_CASE("ranks of unlike replicas have the times of their own instructions") {
+  // Replicas of a stage with unlike peers have lists of their own.
+  const Program program = compiled_program(prepare_text(
+      "model: {family: gpt, layers: 2, hidden: 32, heads: 2, vocab: 64, seq_len: 32}\n"
+      "cluster: {preset: dgx-h100, devices: 3}\npartition: {cuts: [1], replicas: [1, 2]}\n"
+      "training: {global_batch: 8, microbatch: 4, precision: bf16}\n"));
+  REQUIRE(program.body.size() > 2);
+  const RunMeasurement run = example_run(program);
+  const ScratchFolder folder;
+  write_text(folder / "measured.json", written(run, program));
+  const RunMeasurement back = read_run_measurement(folder / "measured.json", program);
+  for (std::size_t r = 0; r < 3; ++r) {
+    CAPTURE(r);
+    CHECK(back.steps[0].ranks[r].list == run.steps[0].ranks[r].list);
+    CHECK_FALSE(back.steps[0].ranks[r].rows.empty());
   }
 }
 
