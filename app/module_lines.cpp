@@ -84,7 +84,7 @@ class TreeText {
       sum.activation += of.activation;
       sum.time += of.time;
     }
-    const std::string text = std::string(2 * depth, ' ') + name(first) +
+    const std::string text = format("%*s", 2 * depth, "") + name(first) +
                              (first == last ? "" : " to " + last_part(modules_.path[first_[last]]));
     lines_.push_back(format("  %-44s cost %.4f  parameters %s, activations %s, forward %s  %s",
                             text.c_str(), cost, bytes_of(sum.parameters).c_str(),

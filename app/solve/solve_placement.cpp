@@ -28,7 +28,7 @@ using Degrees = std::array<Degree, 3>;
 std::string read_order(const YamlNode& problem) {
   const auto node = given(problem, "order");
   if (!node) return "DPT";
-  const std::string word = node->as_string();
+  std::string word = node->as_string();
   if (word == "cluster") return "DPT";
   if (word == "spread") return "TPD";
   std::string letters = word;

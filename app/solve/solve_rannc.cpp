@@ -274,7 +274,6 @@ Json solve_rannc_blocks(const YamlNode& problem) {
                      {"bytes_after", move.bytes_after}});
   }
   for (const TaskBlock& block : found.blocks.blocks) times.push_back(block.cost.time());
-  const BlockCostOptions any;
   Json answer = {{"levels", found.blocks.levels},
                  {"moves", moves},
                  {"compacted", found.blocks.compacted},
