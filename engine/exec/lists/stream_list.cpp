@@ -209,8 +209,8 @@ class StreamListBuilder {
   }
 
   /// Turns `needed_` into waits and advances this stream's clock. `as`: of bodies, the clock of the
-  /// first op's stream, which says what that op need not wait for; but for the end of that stream
-  /// it does.
+  /// first op's stream, which says what that op need not wait for; for the end of that stream it
+  /// always does.
   StreamItem& place(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& op,
                     ItemKind kind, const StreamClock* as = nullptr) {
     const StreamId s = stream_;
@@ -229,8 +229,9 @@ class StreamListBuilder {
       const StreamPoint& point = needed_[t];
       if (point.at() < 0) continue;
       const bool whole = point.op() == kEnd;
-      const bool own = as == nullptr || t == op.stream;
-      if ((own ? clock : *as)[t] >= point.at()) continue;
+      // Main may be past that stream's end; the body's first collective is not for that.
+      const bool end_of_own = as != nullptr && t == op.stream;
+      if (!end_of_own && (as == nullptr ? clock : *as)[t] >= point.at()) continue;
       const StreamClock& behind = state_.clocks[point.at()];
       for (const StreamId u : kAllStreams) clock[u] = std::max(clock[u], behind[u]);
       if (whole) clock[t] = point.at();

@@ -198,6 +198,18 @@ TEST_CASE("timing runs of kernels and bodies at once gives what timing each op g
   }
 }
 
+TEST_CASE("a body's first gather waits for the gather before it, though main has") {
+  // Nothing is gathered ahead: the embedding, on main, waits for the root unit's gather, and the
+  // first layer's gather begins a body.
+  check_op_by_op(compile_text(
+      "model: {family: llama, layers: 2, hidden: 64, heads: 4, vocab: 50, seq_len: 128, kv_heads: "
+      "1}\ncluster: {device: h100-pcie-80g, devices: 2, devices_per_node: 3, p2p: off, host: "
+      "{memory: 64 GB/s}, intra: {kind: pcie, bandwidth: 28 GB/s, latency: 4 us}}\n"
+      "parallel: {data: 2, zero: {stage: 3, reduce_dtype: bf16, prefetch: 0}}\n"
+      "training: {global_batch: 8, microbatch: 2, precision: fp32, optimizer: sgd, "
+      "flash_attention: true}\nschedule: gpipe\n"));
+}
+
 TEST_CASE("ranks with unlike lists are timed op by op where they meet") {
   // Scales of FP8 are agreed on by replicas of two and of three ranks, whose microbatches of 8 and
   // of 7 sequences are cut into other pieces: stretches of one list end elsewhere in another.
