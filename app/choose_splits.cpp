@@ -296,8 +296,8 @@ class SplitChooser {
       try_budget(most * n / parts, most * n / parts > budget_);
   }
 
-  /// Less than the least so far, as long as there is: the program's least
-  /// memory, and what it answers to budgets below.
+  /// Less than the least so far, as long as there is: the program's least memory, and what it
+  /// answers to budgets below.
   void try_smaller() {
     StrategyProblem problem = problem_->problem();
     problem.budget = least_memory(problem);

@@ -20,6 +20,20 @@ Sets on(int ranks, const std::string& partition, int microbatch = 4) {
 const Sets kOneAndThree = on(4, "replicas: [1, 3]");
 const std::string kOwners = "parallel.zero={stage: 1, by: parameter}";
 
+/// Each in gpt and llama, two steps: as one rank.
+void check_features(const std::vector<Sets>& features) {
+  for (const std::string family : {"gpt", "llama"}) {
+    const std::string text = parity_study(
+        family,
+        family == "llama" ? "precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}" : kTraining);
+    const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
+    for (const Sets& feature : features) {
+      CAPTURE(family, feature);
+      check_same(one, run_loopback(text, feature, {.steps = 2}), kFp64);
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("unlike numbers of replicas train as one device does") {
@@ -111,16 +125,7 @@ TEST_CASE("each pipeline rank's replicas divide gradients and parameters by thei
       joined(on(4, "cuts: [1, 3], replicas: [1, 3], on: [0, 1, 0]"), {three}),
       joined(on(6, "cuts: [1, 3], replicas: [2, 4], on: [1, 0, 1]"), {each, "recompute=full"})};
   // Embedding and head of gpt are tied: pipeline ranks with unlike numbers of replicas share them.
-  for (const std::string family : {"gpt", "llama"}) {
-    const std::string text = parity_study(
-        family,
-        family == "llama" ? "precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}" : kTraining);
-    const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
-    for (const Sets& feature : features) {
-      CAPTURE(family, feature);
-      check_same(one, run_loopback(text, feature, {.steps = 2}), kFp64);
-    }
-  }
+  check_features(features);
 }
 
 TEST_CASE("groups of each pipeline rank's replicas divide, and neighbours keep pieces") {
@@ -151,16 +156,7 @@ TEST_CASE("groups of each pipeline rank's replicas divide, and neighbours keep p
       joined(on(12, "replicas: [4, 8]", 8),
              {zero("stage: 3, replicate: 2, reshard_after_forward: 2")})};
   // Embedding and head of gpt are tied.
-  for (const std::string family : {"gpt", "llama"}) {
-    const std::string text = parity_study(
-        family,
-        family == "llama" ? "precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}" : kTraining);
-    const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
-    for (const Sets& feature : features) {
-      CAPTURE(family, feature);
-      check_same(one, run_loopback(text, feature, {.steps = 2}), kFp64);
-    }
-  }
+  check_features(features);
   // Six sequences over four replicas: the groups have four and two.
   const Sets batch = {"training.global_batch=10", "training.microbatch=[6, 4]"};
   const std::string of_sizes = parity_study("gpt", kTraining);
