@@ -36,7 +36,7 @@ void measure(const char* what, const DeviceMesh& mesh, std::size_t dims, const S
   for (int i = 0; i < count; ++i) {
     Extents extents;
     for (std::size_t d = 0; d < dims; ++d)
-      extents.push_back(draw(random, 1, 64) * (i % 2 == 0 ? 48 : 1));
+      extents.push_back(draw(random, 1, 64) * std::int64_t{i % 2 == 0 ? 48 : 1});
     pairs.push_back({random_spec(random, extents, mesh, choice),
                      random_spec(random, extents, mesh, choice), extents});
   }

@@ -39,7 +39,7 @@ std::vector<std::int64_t> stages_of(HuggingFaceType type, std::int64_t layers) {
   if (type == HuggingFaceType::kSwin) return swin_stages(layers);
   if (type != HuggingFaceType::kResnet) return {};
   for (const std::int64_t depth : depths_of(Family::kResnet)) {
-    const std::vector<std::int64_t> blocks = blocks_by_stage(Family::kResnet, depth);
+    std::vector<std::int64_t> blocks = blocks_by_stage(Family::kResnet, depth);
     // Networks of as many blocks have them in the same stages, whatever blocks are made of.
     if (std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0}) == layers) return blocks;
   }

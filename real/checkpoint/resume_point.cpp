@@ -42,7 +42,7 @@ constexpr std::string_view kAsidePrefix = "aside-";
 
 /// The first free one of aside-step-00000006, aside-step-00000006.2, ...
 std::string aside_name(const fs::path& folder, std::int64_t step) {
-  const std::string name = std::string(kAsidePrefix) + checkpoint_name(step);
+  std::string name = std::string(kAsidePrefix) + checkpoint_name(step);
   if (!fs::exists(folder / name)) return name;
   int number = 2;
   while (fs::exists(folder / (name + "." + std::to_string(number)))) ++number;

@@ -125,7 +125,7 @@ void TensorSamples::add_shard(const TensorFiles::Shard& shard, std::vector<Input
     refuse(shard.path, "has no tensor " + input.name + "; the model reads " + join_words(known));
   }
   for (const auto& [name, stored] : shard.tensors) {
-    const auto named = [&](const Input& input) { return input.name == name; };
+    const auto named = [&name = name](const Input& input) { return input.name == name; };
     if (std::none_of(inputs.begin(), inputs.end(), named))
       refuse(stored.file,
              quoted(name) + " is no input of the model, which reads " + join_words(known));

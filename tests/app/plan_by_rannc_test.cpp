@@ -102,7 +102,7 @@ TEST_CASE("of the numbers of microbatches that with the shortest step is taken")
 }
 
 TEST_CASE("what the study gives is kept") {
-  const auto study_of = [](Sets sets) { return prepare_text(kBert, std::move(sets)).study; };
+  const auto study_of = [](const Sets& sets) { return prepare_text(kBert, sets).study; };
   CHECK(study_of({"parallel.pipeline=4"}).parallel.pipeline == 4);
   const Study of_data = study_of({"parallel.data=2"});
   CHECK(of_data.parallel.data == 2);
@@ -149,8 +149,8 @@ TEST_CASE("rule exact has no longer step than rule paper") {
 }
 
 TEST_CASE("recomputation is full with several stages, or by the code with several microbatches") {
-  const auto full = [](const std::string& yaml, Sets sets) {
-    const Study study = prepare_text(yaml, std::move(sets)).study;
+  const auto full = [](const std::string& yaml, const Sets& sets) {
+    const Study study = prepare_text(yaml, sets).study;
     CHECK(study.recompute.ends == (study.recompute.method == RecomputeConfig::Method::kFull));
     return study.recompute.ends;
   };

@@ -118,13 +118,13 @@ TEST_CASE("a damaged sweep is refused with the place") {
   };
   const auto csv_problem = [&](const std::string& text) {
     write_text(csv_path, text);
-    const std::string found = problem(out);
+    std::string found = problem(out);
     write_text(csv_path, csv);
     return found;
   };
   const auto json_problem = [&](const std::string& text) {
     write_text(json_path, text);
-    const std::string found = problem(out);
+    std::string found = problem(out);
     write_text(json_path, json);
     return found;
   };

@@ -14,7 +14,7 @@ namespace trainyard {
 
 namespace {
 
-Summary simulated(std::vector<std::string> sets) {
+Summary simulated(const std::vector<std::string>& sets) {
   const Prepared prepared =
       prepare(source_root() + "/configs/papers/merak-gpt-2.5b.yaml", sets, "analytic");
   RunOptions options;

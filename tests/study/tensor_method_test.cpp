@@ -252,8 +252,9 @@ TEST_CASE("what the row of a method refuses is refused at its key, and nothing e
       CAPTURE(method.name, set);
       const std::string key = set.substr(0, set.find('='));
       const std::string error = error_of(study(ranks, value), {set, "training.microbatch=4"});
-      const bool refused = std::any_of(method.refused.begin(), method.refused.end(),
-                                       [&](const NotBeside& one) { return one.what == what; });
+      const bool refused =
+          std::any_of(method.refused.begin(), method.refused.end(),
+                      [what = what](const NotBeside& one) { return one.what == what; });
       const bool said = error.find(key + ": ") != std::string::npos &&
                         error.find("method " + std::string(method.name)) != std::string::npos;
       CHECK(said == refused);

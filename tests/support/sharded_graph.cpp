@@ -74,7 +74,7 @@ void add_random_op(Random& random, OpGraph& graph) {
 
 TensorSpec stored_spec(Random& random, const Extents& extents, const DeviceMesh& mesh) {
   for (;;) {
-    const TensorSpec spec = random_spec(random, extents, mesh);
+    TensorSpec spec = random_spec(random, extents, mesh);
     if (std::none_of(spec.held.begin(), spec.held.end(),
                      [&](const Held& held) { return dim_of(spec, held.axis).has_value(); }))
       return spec;

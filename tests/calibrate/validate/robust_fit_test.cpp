@@ -65,7 +65,7 @@ TEST_CASE("one outlier does not carry the fit away") {
   };
   const Matrix ones(4, std::vector<double>(1, 1));
   const FitResult fit = robust_fit(
-      {1}, {{-50, 50}}, residuals, [&](const auto&, const auto&) { return ones; }, kExact);
+      {1}, {{-50, 50}}, residuals, [&](const auto&, const auto&) { return Matrix(ones); }, kExact);
   CHECK(fit.parameters[0] == Approx(0.1 / 3).epsilon(1e-4));
 }
 
@@ -91,7 +91,8 @@ TEST_CASE("a prior pulls like one more residual, however far away it is") {
   };
   const Matrix ones(3, std::vector<double>(1, 1));
   const auto fit = [&](double threshold) {
-    return robust_fit({1}, {{-50, 50}}, residuals, [&](const auto&, const auto&) { return ones; },
+    return robust_fit({1}, {{-50, 50}}, residuals,
+                      [&](const auto&, const auto&) { return Matrix(ones); },
                       {threshold, 60, 1e-14, {}, {{9, 2}}});
   };
   CHECK(fit(10).parameters[0] == Approx(36.0 / 7));

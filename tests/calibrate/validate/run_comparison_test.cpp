@@ -245,7 +245,7 @@ TEST_CASE("where few steps have a time it is said why") {
   const Costs costs = predicted_costs(program);
   const RunMeasurement two = as_measured(program, costs);
   // The first of six steps has none before it; `again` ran twice, `saved` behind a checkpoint.
-  const auto warnings = [&](std::vector<int> again, std::vector<int> saved) {
+  const auto warnings = [&](const std::vector<int>& again, const std::vector<int>& saved) {
     RunMeasurement six = two;
     six.steps.clear();
     for (int i = 0; i < 6; ++i) {

@@ -97,7 +97,7 @@ class Layer {
     work.cls = KernelClass::kBatchedMatmul;
     work.kind = OpKind::kScores;
     work.dtype = DType::kFp16;
-    work.flop = 2.0 * static_cast<double>(kScores * (kH / kHeads));
+    work.flop = static_cast<double>(2 * kScores * (kH / kHeads));
     work.bytes = 2 * kScores + 2 * 2 * kM * kH / kT;
     return 2 * kernel(work);
   }

@@ -69,7 +69,7 @@ std::string difference(const TimeClasses& a, const TimeClasses& b, double scale)
   auto kinds = a.exposed;
   kinds.insert(b.exposed.begin(), b.exposed.end());
   for (const auto& [kind, seconds] : kinds) {
-    const auto of = [&](const TimeClasses& time) {
+    const auto of = [&kind = kind](const TimeClasses& time) {
       return time.exposed.count(kind) ? time.exposed.at(kind) : 0;
     };
     compare(kind, of(a), of(b));

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "engine/base/sort_unique.h"
 #include "engine/partition/min_max_segments.h"
 #include "tests/support/golden.h"
 
@@ -151,8 +152,7 @@ TEST_CASE("random trees: devices come from the parent's, all cost is on some dev
           below.insert(below.end(), found.devices[c]->begin(), found.devices[c]->end());
       }
       if (below.empty()) continue;
-      std::ranges::sort(below);
-      below.erase(std::ranges::unique(below).begin(), below.end());
+      sort_unique(below);
       CHECK(below == *found.devices[n]);
     }
   }

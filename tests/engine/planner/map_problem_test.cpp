@@ -105,7 +105,8 @@ TEST_CASE("summands of a product are added up over the axis that splits its inpu
   // Half of the rows: 4,096 bytes. Its bias's and weight's gradients are added up over tp0, 64 and
   // 2,048 elements of a rank, free but for the latency.
   CHECK(sums.moved == Approx(5e-6 + 4096 * 2e-9 + 3e-6 + 3e-6).epsilon(1e-9));
-  CHECK(sums.parameters == 64 * 256 / 2 + 64);
+  constexpr std::int64_t kOfRank = 64 * 256 / 2 + 64;
+  CHECK(sums.parameters == kOfRank);
 }
 
 TEST_CASE("a rank's share of kernels and memory") {

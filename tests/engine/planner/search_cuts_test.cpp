@@ -35,7 +35,7 @@ Seconds step_of(const Prepared& prepared) {
   return AnalyticExecutor().run(jobs, costs, {}).period;
 }
 
-Seconds step_with(const std::string& study, std::vector<std::string> sets) {
+Seconds step_with(const std::string& study, const std::vector<std::string>& sets) {
   return step_of(prepare_text(study, sets));
 }
 

@@ -81,14 +81,15 @@ std::vector<Move> all_moves(const TensorSpec& spec, const DeviceMesh& mesh) {
   }
   std::vector<Move> moves;
   const auto dims = static_cast<std::int8_t>(spec.dims.size());
+  constexpr std::int8_t kOne = 1;
   for (const Axes& axes : choices) {
     for (int from = 0; from < 5; ++from) {
       for (int to = 0; to < 5; ++to) {
         Move move{static_cast<AxisState>(from), static_cast<AxisState>(to), axes, -1, -1, 0};
         const bool splits = move.from == kSplit;
         if (from == to && !splits) continue;
-        for (std::int8_t d = 0; d < (splits ? dims : 1); ++d) {
-          for (std::int8_t g = 0; g < (move.to == kSplit ? dims : 1); ++g) {
+        for (std::int8_t d = 0; d < (splits ? dims : kOne); ++d) {
+          for (std::int8_t g = 0; g < (move.to == kSplit ? dims : kOne); ++g) {
             if (splits) move.from_dim = d;
             if (move.to == kSplit) move.to_dim = g;
             const int holders = move.to == kHeld ? mesh.size(axes[0]) : 1;

@@ -98,7 +98,7 @@ TEST_CASE("a written config.json reads back as the same model") {
     const std::string text = hugging_face_config(preset.config, DType::kBf16);
     CHECK(essence(parse_hugging_face_config(text, "c.json").config) == essence(preset.config));
   }
-  for (ModelConfig config : tiny_decoders()) {
+  for (const ModelConfig& config : tiny_decoders()) {
     CAPTURE(config.name);
     const std::string text = hugging_face_config(config, DType::kBf16);
     CHECK(essence(parse_hugging_face_config(text, "c.json").config) == essence(config));
