@@ -81,13 +81,41 @@ class Laws {
 
   void against_analytic(const std::string& fidelity, const Simulation& a, const Simulation& b) {
     ++out_.comparisons;
-    const double alone = a.summary.iteration_time, with = b.summary.iteration_time;
+    std::vector<std::string> found = below_analytic(fidelity, a, b);
+    // Ranks near the root of a tree have its sum before the last one, which closed forms wait for.
+    if (!found.empty() && fidelity == "step") {
+      const Outcome closed = run_in_rings("analytic"), of_messages = run_in_rings(fidelity);
+      if (closed.simulation && of_messages.simulation)
+        found = below_analytic(fidelity, *closed.simulation, *of_messages.simulation);
+    }
+    for (const std::string& text : found) broken(text);
+  }
+
+  Outcome run_in_rings(const std::string& fidelity) const {
+    return run_study(yaml_, {"fidelity=" + fidelity, "cluster.collectives={all_reduce: ring}"});
+  }
+
+  static std::vector<std::string> below_analytic(const std::string& fidelity, const Simulation& a,
+                                                 const Simulation& b) {
+    std::vector<std::string> out;
     bool shared = false;
     for (const LinkLoad& link : b.summary.links) shared = shared || link.shared > 0;
-    if (with < alone * (1 - 1e-9))
-      broken("contention: " + fidelity + " " + number(with) + ", analytic " + number(alone));
-    else if (!shared && !is_close(alone, with))
-      broken("alone: " + fidelity + " " + number(with) + ", analytic " + number(alone));
+    const auto no_less = [&](const std::string& what, Seconds alone, Seconds with) {
+      if (with >= alone * (1 - 1e-9)) return;
+      out.push_back("contention: " + fidelity + " " + number(with) + ", analytic " + number(alone) +
+                    ", " + what);
+    };
+    if (a.trace.steady && b.trace.steady) {
+      const Seconds alone = a.summary.iteration_time, with = b.summary.iteration_time;
+      no_less("the step", alone, with);
+      if (!shared && with > alone * (1 + 1e-9))
+        out.push_back("alone: " + fidelity + " " + number(with) + ", analytic " + number(alone));
+    }
+    // Steps that have not settled may begin late and then be shorter.
+    const std::vector<Seconds>&ends = a.trace.step_ends, &others = b.trace.step_ends;
+    for (std::size_t step = 0; step < std::min(ends.size(), others.size()); ++step)
+      no_less("to the end of step " + std::to_string(step), ends[step], others[step]);
+    return out;
   }
 
   void memory(const std::string& fidelity, const Simulation& a, const Simulation& b) {

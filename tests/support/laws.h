@@ -23,7 +23,8 @@ struct LawsAsked {
 ///               GEMMs that need not be there)
 ///   alone       where no link has several messages at once, fluid and step take as long as
 ///               analytic
-///   contention  fluid and step never take less than analytic
+///   contention  fluid and step never take less than analytic, nor end a step earlier; step may
+///               where an all-reduce is a tree, whose ranks end apart, but not in rings
 ///   memory      peaks are equal in all executors
 ///   rows        keeping rows changes nothing, not even the last bit
 ///   folded      simulating one rank of each class changes nothing
