@@ -97,7 +97,8 @@ class Layer {
     work.cls = KernelClass::kBatchedMatmul;
     work.kind = OpKind::kScores;
     work.dtype = DType::kFp16;
-    work.flop = static_cast<double>(2 * kScores * (kH / kHeads));
+    constexpr std::int64_t kHead = kH / kHeads;
+    work.flop = 2.0 * static_cast<double>(kScores * kHead);
     work.bytes = 2 * kScores + 2 * 2 * kM * kH / kT;
     return 2 * kernel(work);
   }
