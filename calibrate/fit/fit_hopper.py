@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Fits curves to the tables that measure_gpu.py made of an H100, as fit.py does to published ones.
+"""Fits curves to the tables that measure_gpu.py made of an H100, as fit.py does to published ones, and says what
+an H200 takes beside it.
 
-    python3 calibrate/fit/fit_h100.py
+    python3 calibrate/fit/fit_hopper.py
 """
+from statistics import median
+
 from fit import DEVICES, convolution_work, fit_linear, held_out, percent, read
 
-H100 = "h100-2026-11"  # measure_gpu.py's tables
+H100, H200 = "h100-2026-11", "h200-2026-11"  # measure_gpu.py's tables
 H100_PEAKS = {"bf16": 989.4e12, "fp16": 989.4e12, "tf32": 494.7e12, "fp32": 66.9e12, "fp8": 1979e12}
-H100_BANDWIDTH = DEVICES["h100-sxm"][1]
+H100_BANDWIDTH, H200_BANDWIDTH = DEVICES["h100-sxm"][1], 4800e9
 
 
 def fit_of(rows):
@@ -53,7 +56,11 @@ def h100():
     for name, rows in sizes.items():
         shares = [moved / us * 1e6 / H100_BANDWIDTH for moved, us in sorted(rows)[-3:]]
         print(f"{name}: {sum(shares) / len(shares):.2f} of the bandwidth, floor {min(us for _, us in rows):.1f} us")
-    lasting = [r for r in read(f"{H100}/sustained.csv") if r["work"].startswith("random")]
+    lasting_products(H100)
+
+
+def lasting_products(folder):
+    lasting = [r for r in read(f"{folder}/sustained.csv") if r["work"].startswith("random")]
     for work in sorted({r["work"] for r in lasting}):
         first = max(r["tflops"] for r in lasting if r["work"] == work and r["second"] < 1)
         later = [r["tflops"] for r in lasting if r["work"] == work and r["second"] > 1]
@@ -61,5 +68,28 @@ def h100():
               f"{sum(later) / len(later) / first:.2f}")
 
 
+def h200():
+    """Times over the H100's: 1 for what the chip bounds, 3350 / 4800 for what memory alone does."""
+    print(f"# {H200}: times over {H100}'s; of kernels that memory bounds, at their five largest sizes, what they reach of the "
+          "bandwidth over what they reach of the H100's")
+    keys = {"products": ("dtype", "part", "m", "k", "n"), "fp8": ("kernel", "m", "k", "n")}
+    for table, key in keys.items():
+        before = {tuple(r[k] for k in key): r["us"] for r in read(f"{H100}/{table}.csv")}
+        ratios = {}
+        for r in read(f"{H200}/{table}.csv"):
+            ratios.setdefault(r[key[0]], []).append(r["us"] / before[tuple(r[k] for k in key)])
+        for name, each in ratios.items():
+            print(f"{name}: {median(each):.3f} of {len(each)}")
+    before = {(r["op"], r["part"], r["bytes"]): r["us"] for r in read(f"{H100}/memory_bound.csv")}
+    sizes = {}
+    for r in read(f"{H200}/memory_bound.csv"):
+        sizes.setdefault((r["op"], r["part"]), []).append((r["bytes"], r["us"]))
+    for (op, part), rows in sizes.items():
+        ratio = median(us / before[op, part, moved] for moved, us in sorted(rows)[-5:])
+        print(f"{op} {part}: {ratio:.2f}, of the bandwidth {H100_BANDWIDTH / H200_BANDWIDTH / ratio:.2f}")
+    lasting_products(H200)
+
+
 if __name__ == "__main__":
     h100()
+    h200()
