@@ -10,10 +10,10 @@
 
 namespace trainyard {
 
-void for_thread_ranges(std::int64_t count, std::int64_t least,
-                       const std::function<void(std::int64_t begin, std::int64_t end)>& work) {
+void for_thread_ranges(std::int64_t count, std::int64_t least, std::int64_t threads,
+                       const RangeWork& work) {
   const std::int64_t most = std::max<std::int64_t>(1, count / std::max<std::int64_t>(1, least));
-  const std::int64_t parts = std::min<std::int64_t>(at::get_num_threads(), most);
+  const std::int64_t parts = std::min(threads, most);
   if (parts == 1) return work(0, count);
   Numbered<std::exception_ptr> failures(parts);
   const auto run = [&](std::int64_t part) {
@@ -23,13 +23,17 @@ void for_thread_ranges(std::int64_t count, std::int64_t least,
       failures[part] = std::current_exception();
     }
   };
-  std::vector<std::jthread> threads;
-  for (std::int64_t part = 1; part < parts; ++part) threads.emplace_back(run, part);
+  std::vector<std::jthread> others;
+  for (std::int64_t part = 1; part < parts; ++part) others.emplace_back(run, part);
   run(0);
-  threads.clear();  // joins them
+  others.clear();  // joins them
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
+}
+
+void for_thread_ranges(std::int64_t count, std::int64_t least, const RangeWork& work) {
+  for_thread_ranges(count, least, at::get_num_threads(), work);
 }
 
 }  // namespace trainyard

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "real/exec/thread_ranges.h"
 
 namespace trainyard {
 
@@ -18,6 +17,19 @@ LossDivisors divisors(const Study& study, const Samples& samples) {
   const auto batch = static_cast<double>(study.training.global_batch);
   if (study.model.family == Family::kOnnx) return {0, batch};
   return {batch * static_cast<double>(samples.predicted_per_sample()), batch};
+}
+
+/// All cores but the one that launches.
+std::unique_ptr<InputsAhead> draw_ahead(const TrainingConfig& training, const InputDrawer& drawer,
+                                        bool pinned) {
+  const std::int64_t threads = std::max(1, at::get_num_threads() - 1);
+  return std::make_unique<InputsAhead>(
+      [&drawer, threads](const WantedInput& wanted, void* to, const std::atomic<bool>& given_up) {
+        drawer.draw(wanted, to, threads, &given_up);
+      },
+      InputsAhead::Limits{.per_step = training.global_batch,
+                          .end = training.global_batch * training.steps,
+                          .pinned = pinned});
 }
 
 /// The sign of a NaN says nothing, but would be printed.
@@ -40,55 +52,11 @@ RankTrainer::RankTrainer(const Program& program, const Graph& model, const Study
             load(name, first, out);
           },
           std::move(drives)),
-      loss_scale_(study.training) {
+      loss_scale_(study.training),
+      drawer_(samples) {
   executor_.initialise(study);
-}
-
-template <typename Narrow, typename Number, typename Fill>
-void RankTrainer::load_narrow(at::Tensor& out, const Fill& fill) {
-  const std::int64_t samples = out.size(0);
-  const std::int64_t each = out.numel() / samples;
-  const at::Tensor values =
-      at::empty(out.sizes(), at::TensorOptions(out.scalar_type()).pinned_memory(true));
-  Narrow* to = values.mutable_data_ptr<Narrow>();
-  constexpr std::int64_t kLeastNumbers = 1 << 14;  // of a thread
-  for_thread_ranges(samples, kLeastNumbers / each, [&](std::int64_t begin, std::int64_t end) {
-    Numbered<Number> sample(each);
-    for (std::int64_t i = begin; i < end; ++i) {
-      fill(i, std::span<Number>(sample));
-      for (std::int64_t k = 0; k < each; ++k)
-        to[i * each + k] = static_cast<Narrow>(static_cast<float>(sample[k]));
-    }
-  });
-  out.copy_(values, /*non_blocking=*/true);
-}
-
-template <typename Number, typename Fill>
-void RankTrainer::load_as(at::Tensor& out, const Fill& fill) {
-  const std::int64_t samples = out.size(0);
-  const std::int64_t each = out.numel() / samples;
-  const auto fill_all = [&](std::span<Number> values) {
-    constexpr std::int64_t kLeastNumbers = 1 << 14;  // of a thread
-    for_thread_ranges(samples, kLeastNumbers / each, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        fill(i, values.subspan(static_cast<std::size_t>(i * each), static_cast<std::size_t>(each)));
-    });
-  };
-  const auto type = at::TensorOptions(c10::CppTypeToScalarType<Number>::value);
-  const auto size = static_cast<std::size_t>(out.numel());
-  if (out.is_cpu()) {
-    std::vector<Number> values(size);
-    fill_all(values);
-    out.copy_(at::from_blob(values.data(), out.sizes(), type));
-    return;
-  }
-  // Memory that a GPU reads by itself: the host goes on, and LibTorch keeps it until it has been
-  // read. Of the type that is wanted there: LibTorch would cast it into memory that is not so.
-  if (out.scalar_type() == at::kHalf) return load_narrow<at::Half, Number>(out, fill);
-  if (out.scalar_type() == at::kBFloat16) return load_narrow<at::BFloat16, Number>(out, fill);
-  const at::Tensor values = at::empty(out.sizes(), type.pinned_memory(true));
-  fill_all({values.mutable_data_ptr<Number>(), size});
-  out.copy_(values, /*non_blocking=*/true);
+  // A host that runs its ops itself would only share its cores.
+  if (!device.immediate()) ahead_ = draw_ahead(study.training, drawer_, device.where().is_cuda());
 }
 
 const at::Tensor* RankTrainer::constant(const std::string& name, const at::Tensor& like) {
@@ -112,19 +80,16 @@ void RankTrainer::load(const std::string& name, std::int64_t first, at::Tensor& 
     out.copy_(*numbers);
     return;
   }
-  if (out.scalar_type() == at::kDouble) {
-    load_as<double>(out, [&](std::int64_t i, std::span<double> sample) {
-      samples_.fill_doubles(name, first + i, sample);
-    });
-  } else if (out.is_floating_point()) {
-    load_as<float>(out, [&](std::int64_t i, std::span<float> sample) {
-      samples_.fill_numbers(name, first + i, sample);
-    });
-  } else {
-    load_as<std::int64_t>(out, [&](std::int64_t i, std::span<std::int64_t> sample) {
-      samples_.fill(name, first + i, sample);
-    });
+  const WantedInput wanted = InputDrawer::wanted(name, first, out);
+  at::Tensor drawn;
+  if (ahead_) drawn = ahead_->take(wanted);
+  if (!drawn.defined()) {
+    drawn = host_memory(wanted, out.is_cuda());
+    drawer_.draw(wanted, drawn.mutable_data_ptr(), at::get_num_threads());
   }
+  // In the type that is wanted there: LibTorch would cast another into memory that a GPU does not
+  // read by itself. The host goes on, and LibTorch keeps it until it has been read.
+  out.copy_(drawn, /*non_blocking=*/true);
 }
 
 StepState RankTrainer::state() const {

@@ -12,6 +12,8 @@
 #include "real/data/samples.h"
 #include "real/exec/rank_executor.h"
 #include "real/exec/rank_plan.h"
+#include "real/train/input_drawer.h"
+#include "real/train/inputs_ahead.h"
 #include "real/train/step_schedule.h"
 #include "study/study.h"
 
@@ -68,12 +70,6 @@ class RankTrainer {
   const Study& study() const { return study_; }
 
  private:
-  /// Fills `out` sample by sample: fill(i, numbers of sample i).
-  template <typename Number, typename Fill>
-  void load_as(at::Tensor& out, const Fill& fill);
-  /// The same of a tensor of 16 bits on a GPU.
-  template <typename Narrow, typename Number, typename Fill>
-  void load_narrow(at::Tensor& out, const Fill& fill);
   void load(const std::string& name, std::int64_t first, at::Tensor& out);
   /// A constant's numbers as they lie on this rank, in the type of `like`; nullptr: it is data.
   const at::Tensor* constant(const std::string& name, const at::Tensor& like);
@@ -99,6 +95,8 @@ class RankTrainer {
   std::int64_t repeated_ = 0;
   std::optional<Pending> pending_;
   bool assumes_valid_ = false;
+  InputDrawer drawer_;
+  std::unique_ptr<InputsAhead> ahead_;  // where the host runs ahead of its device
 };
 
 }  // namespace trainyard
