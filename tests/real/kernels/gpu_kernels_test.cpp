@@ -153,6 +153,21 @@ TEST_CASE("a GPU casts to FP8 as a CPU does", "[.gpu]") {
         for (std::size_t i = 0; i < cpu.size(); ++i) REQUIRE(at::equal(gpu[i], cpu[i]));
       }
     }
+    // Numbers in the middle between two of 8 bits and all of five bits beside them, down to half
+    // the least one, with the type's largest number, so that the scale is 1.
+    const bool e4m3 = type == at::kFloat8_e4m3fn;
+    std::vector<float> values{e4m3 ? 448.0F : 57344.0F};
+    for (int exponent = e4m3 ? -11 : -18; exponent <= (e4m3 ? 8 : 15); ++exponent) {
+      for (int bits = 16; bits < 32; ++bits) {
+        const float value = std::ldexp(static_cast<float>(bits) / 16, exponent);
+        if (value < values[0]) values.insert(values.end(), {value, -value});
+      }
+    }
+    const at::Tensor x = at::tensor(values);
+    const at::Tensor half = x.view({1, -1});
+    const std::vector<at::Tensor> gpu = copies(half, type, at::kCUDA);
+    REQUIRE(gpu.back().item<double>() == values[0]);
+    REQUIRE(at::equal(gpu[0], half.to(type).to(at::kDouble)));
   }
 }
 
