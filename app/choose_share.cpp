@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "app/analytic_step.h"
+#include "engine/base/place_of.h"
 #include "study/study_origin.h"
 
 namespace trainyard {
@@ -18,8 +19,7 @@ std::optional<EvaluatedShare> evaluate_share(const Prepared& prepared, Study stu
   const auto peaks = peaks_of(prepared, study, *program);
   const auto largest = std::max_element(
       peaks.begin(), peaks.end(), [](const auto& a, const auto& b) { return a.total < b.total; });
-  return EvaluatedShare{log.units, static_cast<std::size_t>(largest - peaks.begin()),
-                        largest->total};
+  return EvaluatedShare{log.units, length_between(peaks.begin(), largest), largest->total};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "engine/base/format.h"
+#include "engine/base/place_of.h"
 #include "engine/plan/microbatch_sizes.h"
 
 namespace trainyard {
@@ -154,7 +155,7 @@ std::string explain_worst_misfit(const Summary& summary) {
   const auto& headroom = summary.memory_headroom;
   const auto worst = std::min_element(headroom.begin(), headroom.end());
   if (worst == headroom.end() || *worst >= 0) return "";
-  return misfit_of(summary, static_cast<std::size_t>(worst - headroom.begin()));
+  return misfit_of(summary, length_between(headroom.begin(), worst));
 }
 
 }  // namespace trainyard

@@ -87,7 +87,7 @@ std::string lost_to(const Summary& summary) {
   for (const Part& part : parts) {
     const double share = part.seconds / summary.iteration_time;
     if (share < 5e-5) continue;
-    const std::string bar(static_cast<std::size_t>(std::lround(share * 40)), '#');
+    const std::string bar(std::lround(share * 40), '#');
     text += format("    %-28s %12s %6.2f %%  %s\n", part.name.c_str(),
                    duration_text(part.seconds).c_str(), share * 100, bar.c_str());
   }

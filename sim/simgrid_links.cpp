@@ -220,7 +220,7 @@ void SimGridLinks::start(std::int32_t flow, double work, std::int32_t pace,
   check(work > 0 && !links.empty(), "a flow has work to do and a link to do it on");
   std::vector<sg::Link*> route;
   for (const SharedLinkUse& use : links) {
-    route.insert(route.end(), static_cast<std::size_t>(use.times), links_[use.link]);
+    route.insert(route.end(), use.times, links_[use.link]);
   }
   if (pace >= 0) route.push_back(paces_[pace]);
   zone_->take(std::move(route));

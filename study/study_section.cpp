@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/near_names.h"
+#include "engine/base/place_of.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 #include "study/key_aliases.h"
@@ -17,11 +18,11 @@ namespace trainyard {
 
 std::size_t read_word(const YamlNode& node, std::string_view noun, Words words, Words planned) {
   const std::string text = node.as_string();
-  const auto exact = std::find(words.begin(), words.end(), text);
-  if (exact != words.end()) return static_cast<std::size_t>(exact - words.begin());
+  const std::size_t exact = place_of(words, text);
+  if (exact < words.size()) return exact;
   const std::vector<std::string> known(words.begin(), words.end());
-  const auto found = std::find(known.begin(), known.end(), known_name(text, known));
-  if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
+  const std::size_t found = place_of(known, known_name(text, known));
+  if (found < known.size()) return found;
   const std::string available = join_words(known);
   const std::string named = std::string(noun) + " " + quoted(text);
   if (std::find(planned.begin(), planned.end(), text) != planned.end()) {

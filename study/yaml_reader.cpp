@@ -100,7 +100,7 @@ YamlNode YamlNode::load_file(const std::string& path) {
   while (stream && text.size() <= kMaxYamlBytes) {
     stream.read(piece.data(), static_cast<std::streamsize>(
                                   std::min(piece.size(), kMaxYamlBytes + 1 - text.size())));
-    text.append(piece.data(), static_cast<std::size_t>(stream.gcount()));
+    text.append(piece.data(), stream.gcount());
   }
   if (stream.bad() || (text.empty() && errno != 0)) {
     throw ConfigError(place, "", std::string("cannot read: ") + std::strerror(errno));

@@ -34,7 +34,7 @@ bool send_all(int socket, const void* data, std::size_t size) {
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return false;
     at += sent;
-    size -= static_cast<std::size_t>(sent);
+    size -= sent;
   }
   return true;
 }
@@ -46,7 +46,7 @@ bool receive_all(int socket, void* data, std::size_t size) {
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     at += got;
-    size -= static_cast<std::size_t>(got);
+    size -= got;
   }
   return true;
 }

@@ -39,7 +39,7 @@ std::vector<std::string> head_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes(kLongest, '\0');
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  bytes.resize(file.gcount());
   std::vector<std::string> lines;
   for (std::size_t at = 0; lines.size() < kLines && at < bytes.size();) {
     const std::size_t end = std::min(bytes.find('\n', at), bytes.size());

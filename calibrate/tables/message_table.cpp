@@ -11,6 +11,7 @@
 
 #include "calibrate/measure/timing_summary.h"
 #include "calibrate/tables/text_table.h"
+#include "engine/base/place_of.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 
@@ -170,7 +171,7 @@ class TableReader {
                   "expected the columns time_stats.*.median, num_workers, size, collective, "
                   "devices_per_node");
     }
-    const auto time = static_cast<std::size_t>(median - header.cells.begin());
+    const auto time = length_between(header.cells.begin(), median);
     for (const TextRow& row : table_.rows()) {
       const auto kind = kind_in(table_.text(row, collective));
       if (!kind)

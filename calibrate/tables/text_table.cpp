@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/place_of.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 
@@ -116,8 +117,7 @@ TextRow cells_of(const std::string& text, std::size_t line) {
 }
 
 std::size_t column(const TextRow& header, const std::string& name) {
-  return static_cast<std::size_t>(std::find(header.cells.begin(), header.cells.end(), name) -
-                                  header.cells.begin());
+  return place_of(header.cells, name);
 }
 
 }  // namespace trainyard

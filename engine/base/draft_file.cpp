@@ -92,7 +92,7 @@ void DraftFile::flush() {
     const ssize_t written = ::write(descriptor_, left.data(), left.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail(errno);
-    left.remove_prefix(static_cast<std::size_t>(written));
+    left.remove_prefix(written);
   }
   buffer_.clear();
 }

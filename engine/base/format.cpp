@@ -12,7 +12,7 @@ std::string format(const char* pattern, ...) {
   va_copy(again, arguments);
   const int length = std::vsnprintf(nullptr, 0, pattern, arguments);
   va_end(arguments);
-  std::string text(static_cast<std::size_t>(length), '\0');
+  std::string text(length, '\0');
   std::vsnprintf(text.data(), text.size() + 1, pattern, again);
   va_end(again);
   return text;

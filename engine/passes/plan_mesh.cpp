@@ -204,7 +204,7 @@ Placement make_placement(const DeviceMesh& mesh, std::string_view letters) {
     order.insert(t == std::string::npos ? order.size() : t, 1, letter);
   }
   Placement placement;
-  placement.stride.resize(static_cast<std::size_t>(mesh.num_axes()), 0);
+  placement.stride.resize(mesh.num_axes(), 0);
   std::int64_t stride = 1;
   for (auto letter = order.rbegin(); letter != order.rend(); ++letter) {
     const Axes axes = axes_of_letter(mesh, *letter);

@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "engine/base/place_of.h"
+
 namespace trainyard {
 
 std::vector<std::int64_t> microbatch_sizes(const TrainingConfig& training) {
@@ -20,8 +22,7 @@ Numbered<std::size_t> size_of_microbatches(const TrainingConfig& training) {
   Numbered<std::size_t> out;
   if (sizes.size() == 1) return out;
   for (const std::int64_t size : training.microbatches) {
-    out.push_back(
-        static_cast<std::size_t>(std::find(sizes.begin(), sizes.end(), size) - sizes.begin()));
+    out.push_back(place_of(sizes, size));
   }
   return out;
 }

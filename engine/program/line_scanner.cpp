@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/base/place_of.h"
 #include "engine/base/user_text.h"
 
 namespace trainyard {
@@ -43,7 +44,7 @@ std::int64_t LineScanner::number(std::int64_t low, std::int64_t high, std::strin
     fail(std::string(what) + " has to be from " + std::to_string(low) + " to " +
          std::to_string(high) + ", not " + printable(std::string(begin, end), 30));
   }
-  at_ += static_cast<std::size_t>(end - begin);
+  at_ += length_between(begin, end);
   return value;
 }
 
@@ -54,7 +55,7 @@ float LineScanner::real(std::string_view what) {
   if (error != std::errc() || !std::isfinite(value)) {
     fail("expected " + std::string(what) + "; " + found());
   }
-  at_ += static_cast<std::size_t>(end - begin);
+  at_ += length_between(begin, end);
   return value;
 }
 

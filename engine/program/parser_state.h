@@ -11,6 +11,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "engine/base/place_of.h"
 #include "engine/base/user_text.h"
 #include "engine/graph/op_kind.h"
 #include "engine/program/line_scanner.h"
@@ -53,9 +54,9 @@ struct ParserState {
 template <std::size_t N>
 std::optional<std::size_t> find_word(const std::array<std::string_view, N>& list,
                                      std::string_view word) {
-  const auto it = std::find(list.begin(), list.end(), word);
-  if (it == list.end()) return std::nullopt;
-  return static_cast<std::size_t>(it - list.begin());
+  const std::size_t place = place_of(list, word);
+  if (place == list.size()) return std::nullopt;
+  return place;
 }
 
 /// One of `list`; as an enumerator, the one with that number.

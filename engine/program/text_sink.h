@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/place_of.h"
+
 namespace trainyard {
 
 class TextSink {
@@ -37,7 +39,7 @@ class TextSink {
   void number(Number value) {
     char digits[32];
     const auto [end, error] = std::to_chars(digits, digits + sizeof digits, value);
-    text({digits, static_cast<std::size_t>(end - digits)});
+    text({digits, length_between<const char*>(digits, end)});
   }
   /// With commas between.
   void numbers(const std::vector<std::int64_t>& all) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/indexed.h"
+#include "engine/base/place_of.h"
 
 namespace trainyard {
 
@@ -22,7 +23,7 @@ std::optional<std::int32_t> take_number(std::string_view& text) {
   std::int32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || number < 0 || text.front() == '-') return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  text.remove_prefix(length_between(text.data(), end));
   return number;
 }
 

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/place_of.h"
+
 namespace trainyard {
 
 namespace {
@@ -18,7 +20,7 @@ std::size_t last_forward(const std::vector<Action>& actions) {
   const auto last = std::find_if(actions.rbegin(), actions.rend(), [](const Action& action) {
     return action.phase == ActionPhase::kForward;
   });
-  return static_cast<std::size_t>(actions.rend() - last);
+  return length_between(last, actions.rend());
 }
 
 std::vector<Action> joined(const std::vector<Action>& halves) {

@@ -173,7 +173,7 @@ std::int64_t place_in_group(const DeviceMesh& mesh, const Axes& axes, const Coor
 }
 
 Coordinate uniform_coordinate(const DeviceMesh& mesh, std::int32_t number) {
-  return Coordinate(static_cast<std::size_t>(mesh.num_axes()), number);
+  return Coordinate(mesh.num_axes(), number);
 }
 
 Coordinate coordinate_of(const DeviceMesh& mesh, std::int64_t rank) {

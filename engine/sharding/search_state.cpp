@@ -94,7 +94,7 @@ DimSplit StateCodec::restricted(int dim, int which, AxisSet axes) const {
 }
 
 void StateCodec::sort_behind_single(SearchState& state, int dim) const {
-  Axes list(static_cast<std::size_t>(mesh_.num_axes()), -1);
+  Axes list(mesh_.num_axes(), -1);
   std::size_t length = 0;
   for (const AxisId axis : mesh_.axis_ids()) {
     const std::uint8_t code = state.axes[axis];

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "engine/base/format.h"
+#include "engine/base/place_of.h"
 #include "engine/base/user_text.h"
 
 namespace trainyard {
@@ -109,7 +110,7 @@ class SpecReader {
       fail(begin, std::string("expected ") + what + ", got " + found());
       return 0;
     }
-    at_ = static_cast<std::size_t>(end - text_.data());
+    at_ = length_between(text_.data(), end);
     return value;
   }
 

@@ -120,7 +120,7 @@ void convert(DType from, const std::byte* in, DType to, std::byte* out, std::int
   const int in_size = size_in_bytes(from);
   const int out_size = size_in_bytes(to);
   if (from == to) {
-    if (count > 0) std::memcpy(out, in, static_cast<std::size_t>(count * in_size));
+    if (count > 0) std::memcpy(out, in, count * in_size);
   } else if (from == DType::kFp32 && to == DType::kBf16) {
     for (std::int64_t i = 0; i < count; ++i) {
       store(out + i * out_size, encode_brain(load<float>(in + i * in_size)));

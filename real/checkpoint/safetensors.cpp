@@ -189,8 +189,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(p
   check_layout(placed, data_bytes, path);
   for (auto& [key, tensor] : tensors_) {
     const Placed& at = places.at(key);
-    tensor.data = data.subspan(static_cast<std::size_t>(at.begin),
-                               static_cast<std::size_t>(at.end - at.begin));
+    tensor.data = data.subspan(at.begin, at.end - at.begin);
   }
 }
 

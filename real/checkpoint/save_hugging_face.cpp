@@ -45,7 +45,7 @@ std::vector<std::byte> read_rectangle(const Checkpoint& checkpoint, const Huggin
   start[dim] = begin;
   extent[dim] = count;
   const Piece piece = rectangle(weight.ours, dtype, weight.shape, start, extent);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(num_bytes(piece)));
+  std::vector<std::byte> bytes(num_bytes(piece));
   checkpoint.read(piece, bytes);
   return bytes;
 }
@@ -90,7 +90,7 @@ void write_columns(const Checkpoint& checkpoint, std::span<const HuggingFaceWeig
         }
       }
     }
-    writer.append(std::span(out).first(static_cast<std::size_t>(columns * rows * size)));
+    writer.append(std::span(out).first(columns * rows * size));
   }
 }
 

@@ -13,7 +13,7 @@ namespace trainyard {
 /// Muller and Rezucha 1962; Knuth, TAOCP 3.4.2, algorithm S). 0 <= count <= from.
 inline std::vector<std::int64_t> choose(std::int64_t count, std::int64_t from, Draws& draws) {
   std::vector<std::int64_t> chosen;
-  chosen.reserve(static_cast<std::size_t>(count));
+  chosen.reserve(count);
   for (std::int64_t i = 0; i < from; ++i) {
     const std::int64_t to_take = count - static_cast<std::int64_t>(chosen.size());
     if (draws.below(from - i) < to_take) chosen.push_back(i);

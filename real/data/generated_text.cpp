@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/base/place_of.h"
 
 namespace trainyard {
 
@@ -17,7 +18,7 @@ template <class Cumulative>
 std::size_t draw_from(const Cumulative& cumulative, double uniform) {
   const auto found = std::ranges::upper_bound(cumulative, uniform);
   // Rounding may leave the last sum just below 1.
-  return std::min(static_cast<std::size_t>(found - cumulative.begin()), cumulative.size() - 1);
+  return std::min(length_between(cumulative.begin(), found), cumulative.size() - 1);
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ MaskedSamples::Masked MaskedSamples::mask(const Text& text, std::int64_t index) 
 void MaskedSamples::lay_out(std::span<const std::int64_t> text, std::int64_t length_a,
                             std::int64_t classifier, std::int64_t separator,
                             std::span<std::int64_t> out) const {
-  const auto a = text.first(static_cast<std::size_t>(length_a));
+  const auto a = text.first(length_a);
   const auto b = text.subspan(a.size());
   auto at = out.begin();
   *at++ = classifier;

@@ -34,14 +34,12 @@ void draw_weights(const BucketState& bucket, std::int64_t seed, const at::Tensor
     for (std::int64_t r = 0; r < piece.rows; r += rows_at_once) {
       const std::int64_t rows = std::min(rows_at_once, piece.rows - r);
       const std::int64_t size = rows * piece.columns;
-      staged.resize(static_cast<std::size_t>(size));
+      staged.resize(size);
       const std::span all(staged);
       for_thread_ranges(
           rows, kLeastDrawn / piece.columns, [&](std::int64_t first, std::int64_t end) {
             for (std::int64_t k = first; k < end; ++k) {
-              fill_initial_row(piece, key, r + k,
-                               all.subspan(static_cast<std::size_t>(k * piece.columns),
-                                           static_cast<std::size_t>(piece.columns)));
+              fill_initial_row(piece, key, r + k, all.subspan(k * piece.columns, piece.columns));
             }
           });
       const at::Tensor values = at::from_blob(staged.data(), {size}, at::TensorOptions(at::kFloat));

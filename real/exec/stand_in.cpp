@@ -14,7 +14,7 @@ constexpr std::int64_t kNoise = 1 << 20;
 /// activations.
 at::Tensor make_noise(at::Device device) {
   // Not LibTorch's allocator on a CPU: what it has allocated is the rank's.
-  auto* numbers = new std::vector<float>(static_cast<std::size_t>(kNoise));
+  auto* numbers = new std::vector<float>(kNoise);
   std::uint32_t state = 1;
   for (float& number : *numbers) {
     state = state * 1664525U +

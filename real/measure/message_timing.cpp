@@ -67,7 +67,7 @@ MessagePoint MessageTimer::time(const std::string& kind, Bytes bytes, int repeat
   at::Tensor whole = at::zeros({part * ranks_}, options),
              other = at::zeros({part * ranks_}, options);
   at::Tensor own = at::zeros({part}, options);
-  const std::vector<std::int64_t> equal(static_cast<std::size_t>(ranks_), part);
+  const std::vector<std::int64_t> equal(ranks_, part);
   const AllToAllCounts counts{equal, equal};
   std::function<void()> call;
   if (kind == "all_reduce")

@@ -48,7 +48,7 @@ at::Tensor host_memory(const WantedInput& wanted, bool pinned) {
   const at::TensorOptions options(wanted.type);
   if (pinned) return at::empty(wanted.extents, options.pinned_memory(true));
   // Not LibTorch's, whose allocator counts values of the Program.
-  auto* const memory = new std::byte[static_cast<std::size_t>(wanted.bytes())];
+  auto* const memory = new std::byte[wanted.bytes()];
   return at::from_blob(
       memory, wanted.extents, [memory](void*) { delete[] memory; }, options);
 }

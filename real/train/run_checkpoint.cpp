@@ -107,8 +107,7 @@ void load_scale_states(const Checkpoint& checkpoint, RankExecutor& executor) {
     if (!checkpoint.tensors().contains(state.name)) continue;
     const at::Tensor elements = at::empty(state.shape, at::TensorOptions(at::kFloat));
     checkpoint.read(whole_tensor(state.name, DType::kFp32, state.shape),
-                    {static_cast<std::byte*>(elements.mutable_data_ptr()),
-                     static_cast<std::size_t>(elements.nbytes())});
+                    {static_cast<std::byte*>(elements.mutable_data_ptr()), elements.nbytes()});
     state.elements.copy_(elements);
   }
 }
@@ -122,15 +121,13 @@ void fill(const BucketPart& part, const BucketState& bucket, const ReadPiece& re
     if (num_elements(piece) == 0) continue;
     piece.dtype = type;
     const at::Tensor elements = at::empty({num_elements(piece)}, options);
-    read(piece, {static_cast<std::byte*>(elements.mutable_data_ptr()),
-                 static_cast<std::size_t>(elements.nbytes())});
+    read(piece, {static_cast<std::byte*>(elements.mutable_data_ptr()), elements.nbytes()});
     elements_of(weight, part, piece).copy_(elements);
   }
 }
 
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.const_data_ptr()),
-          static_cast<std::size_t>(tensor.nbytes())};
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
 /// Moments that an open checkpoint lacks are those of another optimizer, which an earlier version

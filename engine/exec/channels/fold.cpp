@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "engine/base/error.h"
+#include "engine/base/place_of.h"
 #include "engine/base/sort_unique.h"
 #include "engine/exec/channels/concrete_channels.h"
 #include "engine/program/rank_places.h"
@@ -131,7 +132,7 @@ class Folder {
     std::vector<Colour> colours;
     std::unique_copy(all.begin(), all.end(), std::back_inserter(colours));
     std::sort(colours.begin(), colours.end());
-    return static_cast<std::size_t>(std::unique(colours.begin(), colours.end()) - colours.begin());
+    return length_between(colours.begin(), std::unique(colours.begin(), colours.end()));
   }
 
   void refine() {
