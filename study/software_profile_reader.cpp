@@ -146,6 +146,11 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
         static_cast<std::int32_t>(entry.as_integer(1, std::numeric_limits<std::int32_t>::max()));
   });
 
+  read_entry(node, "pads_vocabulary", profile, [&](const YamlNode& entry) {
+    constexpr std::int64_t kMost = 65536;
+    profile.pads_vocabulary = static_cast<std::int32_t>(entry.as_integer(1, kMost));
+  });
+
   // Numbers always say where they come from.
   for (const SoftwareNumber& number : kSoftwareNumbers) {
     const auto entry = node.find(number.name);

@@ -286,9 +286,13 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
     study.origins["data.kind"] = default_origin("the family's");
   }
   if (study.model.pad_vocab_to == 0 && study.model.vocab > 0) {
-    const std::int64_t tensor = study.parallel.tensor;
-    study.model.pad_vocab_to = (study.model.vocab + tensor - 1) / tensor * tensor;
-    study.origins["model.pad_vocab_to"] = default_origin("vocab, up to a multiple of tensor");
+    const std::int64_t multiple = study.parallel.tensor * software.pads_vocabulary;
+    study.model.pad_vocab_to = (study.model.vocab + multiple - 1) / multiple * multiple;
+    study.origins["model.pad_vocab_to"] =
+        software.pads_vocabulary == 1
+            ? default_origin("vocab, up to a multiple of tensor")
+            : default_origin(study.framework.name + "'s: vocab, up to a multiple of " +
+                             std::to_string(software.pads_vocabulary) + " x tensor");
   }
 }
 

@@ -117,6 +117,9 @@ struct SoftwareProfile {
       1;  // on bytes of activations: copies that are not values of the Program
   std::map<std::string, Provenance, std::less<>>
       provenance;  // by field name; "description" for the rest
+  /// The vocabulary is padded to a multiple of this on each rank that shares it, where the study
+  /// does not say to how much.
+  std::int32_t pads_vocabulary = 1;
 
   /// Whether the host waits for pipeline transfers under a schedule that splits backwards or gives
   /// a rank several stages.

@@ -142,7 +142,8 @@ const KeyTable& model_keys() {
        .forms = {kSize},
        .help = "vocabulary with padding",
        .field = of_model<&M::pad_vocab_to>(),
-       .fallback = "vocab, up to a multiple of parallel.tensor",
+       .fallback =
+           "the framework's: vocab, up to a multiple of parallel.tensor, or of 128 times that",
        .matters = kTokens},
       {.name = "seq_len",
        .forms = {kSize},

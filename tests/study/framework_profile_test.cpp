@@ -122,6 +122,18 @@ TEST_CASE("a framework's buckets are taken where the study does not say them") {
   CHECK(bucket("megatron-lm") == 40'000'000);
 }
 
+TEST_CASE("the vocabulary is padded as the framework pads it, where the study does not say") {
+  const auto padded = [](const std::string& framework, std::vector<std::string> sets = {}) {
+    sets.insert(sets.end(), {"model.vocab=50257", "parallel.tensor=8"});
+    return prepared(framework, sets).study.model.pad_vocab_to;
+  };
+  // Up to a multiple of 8: 6283 x 8. Of 128 x 8: 50 x 1024; of 128 alone it would be 50304.
+  CHECK(padded("trainyard") == 50264);
+  for (const char* framework : {"megatron-lm", "megatron-deepspeed", "nemo"})
+    CHECK(padded(framework) == 51200);
+  CHECK(padded("megatron-lm", {"model.pad_vocab_to=50264"}) == 50264);
+}
+
 TEST_CASE("of t pieces of a collective one is beside no product under async_tp") {
   const auto exposed = [](int tensor, bool async) {
     return prepared("torchtitan",
