@@ -99,6 +99,22 @@ Sustained read_sustained(const YamlNode& node) {
   return sustained;
 }
 
+UnalignedRows read_unaligned(const YamlNode& node) {
+  const auto factor = [&](std::string_view key) {
+    constexpr double kMost = 100;
+    const double value = read_factor(node, key, 1, kMost);
+    if (value < 1) node.at(key).fail("expected at least 1, the time of products that are aligned");
+    return value;
+  };
+  UnalignedRows rows;
+  rows.even = factor("even");
+  rows.odd = factor("odd");
+  rows.odd_result = factor("odd_result");
+  rows.provenance = read_provenance(node);
+  node.finish();
+  return rows;
+}
+
 void read_bandwidth(const YamlNode& node, HardwareProfile& profile) {
   profile.memory_bandwidth = node.at("rate").as_bandwidth();
   if (profile.memory_bandwidth <= 0) node.at("rate").fail("expected more than 0 bytes/s");
@@ -170,6 +186,8 @@ void take_curves(const HardwareProfile& other, const std::string& why, HardwareP
   mark(profile.optimizer.provenance);
   profile.sustained = other.sustained;
   if (!profile.sustained.provenance.note.empty()) mark(profile.sustained.provenance);
+  profile.unaligned = other.unaligned;
+  if (profile.unaligned.any()) mark(profile.unaligned.provenance);
   profile.slowdown = other.slowdown;
   if (profile.slowdown.any()) mark(profile.slowdown.provenance);
   profile.launch_provenance = other.launch_provenance;  // the host's, whatever the device
@@ -269,6 +287,7 @@ HardwareProfile read_hardware_profile(const std::string& root, const std::string
     entry->finish();
   }
   if (const auto entry = node.find("sustained")) profile.sustained = read_sustained(*entry);
+  if (const auto entry = node.find("unaligned")) profile.unaligned = read_unaligned(*entry);
   if (const auto entry = node.find("slowdown")) profile.slowdown = read_slowdown(*entry);
   if (const auto entry = node.find("host_computes")) profile.host_computes = entry->as_bool();
   const auto host_link = node.find("host_link");

@@ -17,6 +17,7 @@
 #include "study/framework_profile.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
+#include "study/unaligned_sizes.h"
 
 namespace trainyard {
 
@@ -279,6 +280,8 @@ void check_model_fits(StudyDraft& draft, const StudyResolvers& resolvers) {
       [&] { check_recompute(draft); });
   draft.rule({"partition", "model", "parallel.pipeline", "parallel.virtual_stages"},
              [&] { check_partition(draft); });
+  draft.rule({"model", "cluster", "parallel.tensor", "training"},
+             [&] { warn_of_unaligned_sizes(draft, resolvers); });
   warn_of_recompute(draft);
   warn_of_post_validation(draft, resolvers);
   draft.rule({"parallel.d2d_buffer", "parallel.pipeline", "cluster"},

@@ -78,22 +78,6 @@ def alignment(folder, limit):
                 call = {"forward": lambda: torch.mm(x, w.t()), "input_grad": lambda: torch.mm(dy, w),
                         "weight_grad": lambda: torch.mm(dy.t(), x)}[part]
                 table.add(part, rows, inner, wide, f"{odd} {less}" if less else odd, graph_time([call]))
-    batched_alignment(folder, limit)
-
-
-def batched_alignment(folder, limit):
-    """Products of attention by head: scores [s, d] x [d, s] and values [s, s] x [s, d], heads of d and sequences of s."""
-    table = Table(folder, "batched_alignment", ["part", "batch", "s", "d", "us"])
-    sizes = [(s, d) for s in (1024, 2048) for d in (128, 127, 126, 124, 120, 64, 63, 62, 60, 80, 100)]
-    sizes += [(s, d) for s in (1023, 1022, 1020, 1016) for d in (128, 64)]
-    for s, d in sizes:
-        for part in ("scores", "values"):
-            if out_of_time(limit):
-                print("batched_alignment: stopped for time", table.rows)
-                return
-            q, k, p = normal(64, s, d), normal(64, s, d), normal(64, s, s)
-            call = (lambda: torch.bmm(q, k.transpose(1, 2))) if part == "scores" else (lambda: torch.bmm(p, k))
-            table.add(part, 64, s, d, graph_time([call]))
 
 
 def fp8(folder, limit):

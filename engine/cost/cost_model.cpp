@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/cost/ring_merges.h"
+#include "engine/cost/unaligned_rows.h"
 
 namespace trainyard {
 
@@ -93,20 +94,21 @@ void use_number(std::string_view name, std::string_view used_for, const Software
     log.use(found->second, software.name, found->first, used_for);
 }
 
-/// Tensor cores want rows of 16 bytes: where a head is no multiple of 8 elements, a framework that
-/// does not pad runs the GEMMs of its attention on slower kernels.
 Seconds batched_matmul_time(const KernelWork& work, const HardwareProfile& hardware,
-                            const SoftwareProfile& software, double speed, SourceLog& log) {
-  constexpr std::int64_t kAlignedElements = 8;
-  if (work.kind == OpKind::kBmm || work.kind == OpKind::kChunkScan)
+                            const SoftwareProfile& software, double of_curve, SourceLog& log) {
+  const auto time = [&](double speed) {
     return matmul_time(work, hardware.batched_matmul, hardware, speed);
+  };
+  if (work.kind == OpKind::kBmm || work.kind == OpKind::kChunkScan)
+    return time(product_speed(work, hardware, of_curve, log));
   use_number("attention_factor", "unfused attention", software, log);
-  const Seconds time =
-      software.attention_factor * matmul_time(work, hardware.batched_matmul, hardware, speed);
-  if (work.head_dim % kAlignedElements == 0) return time;
+  // What a framework's libraries did with such heads goes before what those measured here do.
+  if (software.unaligned_attention_factor == 1 || work.head_dim % kAlignedElements == 0)
+    return software.attention_factor * time(product_speed(work, hardware, of_curve, log));
   use_number("unaligned_attention_factor", "heads of " + std::to_string(work.head_dim), software,
              log);
-  return time * software.unaligned_attention_factor;
+  return software.attention_factor * software.unaligned_attention_factor *
+         time(of_curve * hardware.sustained.products);
 }
 
 }  // namespace
@@ -198,7 +200,6 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
                    const SoftwareProfile& software, double of_curve, SourceLog& log) {
   check(of_curve > 0, "a device has a speed");
   const std::string& device = hardware.name;
-  const double speed = of_curve * hardware.sustained.products;
   const auto use_rates = [&](std::string_view used_for, double sustained) {
     log.use(hardware.peak_provenance, device, "peak", used_for);
     log.use(hardware.bandwidth_provenance, device, "bandwidth", "kernels");
@@ -211,6 +212,7 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
       const auto [curve, entry] = linear_curve(hardware, work.dtype);
       log.use(curve->provenance, device, entry, "linear layers");
       use_number("product_factor", "linear layers", software, log);
+      const double speed = product_speed(work, hardware, of_curve, log);
       return software.product_factor * matmul_time(work, *curve, hardware, speed);
     }
     case KernelClass::kConvolution: {
@@ -225,7 +227,7 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
     case KernelClass::kBatchedMatmul:
       use_rates("products", hardware.sustained.products);
       log.use(hardware.batched_matmul.provenance, device, "batched_matmul", "unfused attention");
-      return batched_matmul_time(work, hardware, software, speed, log);
+      return batched_matmul_time(work, hardware, software, of_curve, log);
     case KernelClass::kFlashAttention: {
       use_rates("attention", hardware.sustained.attention);
       const AttentionCurve& curve = attention_curve(hardware, software);

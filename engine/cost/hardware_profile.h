@@ -69,6 +69,17 @@ struct Sustained {
   Provenance provenance;
 };
 
+/// How many times longer the arithmetic of a product takes than its curve says where rows of its
+/// matrices do not begin at multiples of 16 bytes: kernels then read a few bytes at a time. Of
+/// types of 16 bits, where a row is no multiple of 8 elements; unaligned_rows.h has the rule.
+struct UnalignedRows {
+  double even = 1;        // all rows are multiples of 2
+  double odd = 1;         // a row that is read is odd
+  double odd_result = 1;  // rows of the result alone are
+  Provenance provenance;
+  bool any() const { return even != 1 || odd != 1 || odd_result != 1; }
+};
+
 /// How many times longer an op takes while ops of the other sort run on the same device:
 /// communication takes multiprocessors, memory bandwidth, cores.
 struct Slowdown {
@@ -142,6 +153,7 @@ struct HardwareProfile {
   std::shared_ptr<const MeasuredKernels>
       kernels;              // of `measured`, what on_ranks() chose; may be null
   bool more_ranks = false;  // more ranks work at the same time than were measured
+  UnalignedRows unaligned;
 };
 
 /// The profile of a device that works beside others of its node, `ranks` in all: what was measured

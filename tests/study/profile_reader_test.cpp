@@ -262,4 +262,24 @@ TEST_CASE("a slip in a device profile is refused at its line") {
         std::string::npos);
 }
 
+TEST_CASE(
+    "a profile says what rows of no multiple of 8 elements cost, at least 1, with its source") {
+  const HardwareProfile h100 = device("h100-sxm-80g");
+  CHECK(h100.unaligned.provenance.kind == "fitted");
+  CHECK(h100.unaligned.even < h100.unaligned.odd);
+  CHECK(h100.unaligned.odd < h100.unaligned.odd_result);
+  // The same chip, and the next generation, take its numbers and say so.
+  for (const char* name : {"h200-sxm-141g", "b200"}) {
+    CHECK(device(name).unaligned.odd == h100.unaligned.odd);
+    CHECK(device(name).unaligned.provenance.kind == "derived");
+  }
+  CHECK_FALSE(device("cpu").unaligned.any());
+  CHECK(error_of(kSmallDevice + kOptimizer + "unaligned: {odd: 5, kind: measured, note: n}\n") ==
+        "no error");
+  CHECK(error_of(kSmallDevice + kOptimizer + "unaligned: {even: 0.5, kind: measured, note: n}\n")
+            .find("d.yaml:12:19: unaligned.even: expected at least 1") == 0);
+  CHECK(error_of(kSmallDevice + kOptimizer + "unaligned: {odd: 5}\n").find("'kind'") !=
+        std::string::npos);
+}
+
 }  // namespace trainyard
