@@ -194,7 +194,8 @@ Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   const GraphSource source = graph_source(study);
   const auto build = [&](std::size_t size) {
     try {
-      return build_model(source.model, {source.sizes[size], source.precision, source.dropout});
+      return build_model(source.model, {source.sizes[size], source.precision, source.dropout},
+                         size == 0 ? &study.warnings : nullptr);
     } catch (const ConfigError& error) {
       // A key that only the graph shows to be wrong.
       if (error.key_path().empty()) throw;

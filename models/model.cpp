@@ -285,7 +285,16 @@ void check_options(const ModelConfig& config, const BuildOptions& options) {
   }
 }
 
-Graph build_family(const ModelConfig& config, const BuildOptions& options) {
+Graph build_from_file(const ModelConfig& config, const BuildOptions& options,
+                      std::vector<std::string>* warnings) {
+  OnnxGraph made = build_onnx_graph(config, options);
+  const std::string left_out = left_out_text(made, config.onnx->file);
+  if (warnings != nullptr && !left_out.empty()) warnings->push_back(left_out);
+  return std::move(made.graph);
+}
+
+Graph build_family(const ModelConfig& config, const BuildOptions& options,
+                   std::vector<std::string>* warnings) {
   switch (config.family) {
     case Family::kGpt: return build_gpt(config, options);
     case Family::kBert: return build_bert(config, options);
@@ -300,7 +309,7 @@ Graph build_family(const ModelConfig& config, const BuildOptions& options) {
     case Family::kNcf: return build_ncf(config, options);
     case Family::kMamba2: return build_mamba2(config, options);
     case Family::kClip: return build_clip(config, options);
-    case Family::kOnnx: return build_onnx_graph(config, options).graph;
+    case Family::kOnnx: return build_from_file(config, options, warnings);
   }
   bug("a family without a builder");
 }
@@ -319,12 +328,13 @@ std::optional<ModelProblem> find_problem(const ModelConfig& config) {
   return find_decoder_problem(config);
 }
 
-Graph build_model(const ModelConfig& config, const BuildOptions& options) {
+Graph build_model(const ModelConfig& config, const BuildOptions& options,
+                  std::vector<std::string>* warnings) {
   if (const Problem problem = find_problem(config)) {
     throw ConfigError({}, "model." + problem->key, problem->problem);
   }
   check_options(config, options);
-  Graph graph = build_family(config, options);
+  Graph graph = build_family(config, options, warnings);
   for (const Tensor& tensor : graph.tensors) {
     if (const std::int64_t count = num_elements(tensor.shape); count > kMaxTensorElements) {
       throw ConfigError(

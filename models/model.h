@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/base/dtype.h"
 #include "engine/graph/graph.h"
@@ -29,7 +30,9 @@ struct ModelProblem {
 std::optional<ModelProblem> find_problem(const ModelConfig& config);
 
 /// Throws ConfigError where find_problem() finds one, on options out of range, and when a tensor
-/// would have more than 2^40 elements.
-Graph build_model(const ModelConfig& config, const BuildOptions& options);
+/// would have more than 2^40 elements. What a file asks for and the graph leaves out is added to
+/// `warnings`.
+Graph build_model(const ModelConfig& config, const BuildOptions& options,
+                  std::vector<std::string>* warnings = nullptr);
 
 }  // namespace trainyard

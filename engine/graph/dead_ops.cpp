@@ -39,10 +39,13 @@ Indexed<TensorId, bool> find_kept(const Graph& graph, const Indexed<OpId, bool>&
 
 }  // namespace
 
-std::int64_t drop_dead_ops(Graph& graph) {
+std::vector<std::string> drop_dead_ops(Graph& graph) {
   const Indexed<OpId, bool> live = find_live(graph);
-  const std::int64_t dead = std::count(live.begin(), live.end(), false);
-  if (dead == 0) return 0;
+  std::vector<std::string> dead;
+  for (const OpId id : graph.ops.keys()) {
+    if (!live[id]) dead.push_back(graph.tensors[graph.ops[id].outputs.front()].name);
+  }
+  if (dead.empty()) return dead;
   const Indexed<TensorId, bool> kept = find_kept(graph, live);
 
   Indexed<OpId, OpId> op_now(graph.ops.size());

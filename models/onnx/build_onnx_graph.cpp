@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/base/readable.h"
+#include "engine/base/user_text.h"
 #include "models/onnx/importer.h"
 
 namespace trainyard {
@@ -82,6 +84,20 @@ std::int64_t longest_that_fits(const ModelConfig& config, const BuildOptions& op
 }
 
 }  // namespace
+
+std::string left_out_text(const OnnxGraph& graph, const std::string& file) {
+  constexpr std::size_t kNamed = 4;
+  const auto& names = graph.left_out;
+  if (names.empty()) return "";
+  const auto count = static_cast<std::int64_t>(names.size());
+  std::string text = "the loss does not depend on " + plural(count, "operation") + " of " + file +
+                     ", which " + (count == 1 ? "is" : "are") + " left out: ";
+  for (std::size_t i = 0; i < std::min(kNamed, names.size()); ++i)
+    text += (i > 0 ? ", " : "") + printable(names[i], 60);
+  if (names.size() > kNamed)
+    text += " and " + plural(count - static_cast<std::int64_t>(kNamed), "other");
+  return text;
+}
 
 OnnxGraph build_onnx_graph(const ModelConfig& config, const BuildOptions& options) {
   try {

@@ -87,7 +87,9 @@ OnnxGraph OnnxImporter::run() {
   now_ = model_.nodes.size();
   OnnxGraph out;
   out.graph = graph_.finish(finish_loss());
-  out.dropped = drop_dead_ops(out.graph);
+  out.left_out = unneeded_nodes();
+  const std::vector<std::string> dead = drop_dead_ops(out.graph);
+  out.left_out.insert(out.left_out.end(), dead.begin(), dead.end());
   out.weights = std::move(weights_);
   if (out.weights.size() > out.graph.parameters.size()) {
     std::unordered_set<std::string_view> kept;
@@ -189,6 +191,18 @@ void OnnxImporter::mark_needed() {
       readers_[id].push_back(static_cast<int>(i));
     }
   }
+}
+
+/// Names of nodes that compute with data and lead to no loss.
+std::vector<std::string> OnnxImporter::unneeded_nodes() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
+    const OnnxNode& node = model_.nodes[i];
+    const bool of_data = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                     [&](int id) { return id != kNoOnnxValue && is_of_data(id); });
+    if (!needed_[i] && of_data) names.push_back(node.name);
+  }
+  return names;
 }
 
 ConstantRef OnnxImporter::constant_of(int id) {

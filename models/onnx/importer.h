@@ -114,6 +114,7 @@ class OnnxImporter {
   bool is_of_data(int id) const { return of_data_[id]; }
   void note_use(const OnnxNode& node, std::size_t input, Use& use);
   void mark_needed();
+  std::vector<std::string> unneeded_nodes() const;
   void find_targets();
   bool is_output(int id) const;
   void bind_inputs();

@@ -20,13 +20,18 @@ struct OnnxWeight {
 struct OnnxGraph {
   Graph graph;
   std::vector<OnnxWeight> weights;  // [parameter]
-  std::int64_t dropped = 0;         // ops whose results nothing on the way to the loss reads
+  // What the loss does not depend on: names of nodes that compute with data, and of results of ops.
+  std::vector<std::string> left_out;
 };
 
 /// Reads config.onnx with the first dim of every input bound to the microbatch, and other symbolic
 /// dims as config.axes says. All nodes that this version has no op for are named at once. Throws
 /// ConfigError, at the file, or at the key of model.loss or model.axes that does not suit it.
 OnnxGraph build_onnx_graph(const ModelConfig& config, const BuildOptions& options);
+
+/// "the loss does not depend on 12 operations of FILE, which are left out: a, b, c, d and 8
+/// others"; empty: nothing is left out.
+std::string left_out_text(const OnnxGraph& graph, const std::string& file);
 
 /// The study's key of a size in config.axes.
 std::string axis_key(const std::string& axis);

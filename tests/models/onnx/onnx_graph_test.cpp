@@ -41,6 +41,22 @@ TEST_CASE("a product and its bias are one linear with the file's parameters") {
   CHECK(other.weights[0].transposed);
 }
 
+TEST_CASE("what the loss does not depend on is named") {
+  OnnxFile file = classifier();
+  CHECK(graph_of(file).left_out.empty());
+  CHECK(left_out_text(graph_of(file), "m.onnx").empty());
+  // Another head, and a node on a shape, which is a constant.
+  file.weight("aux.weight", {4, 5}).node("MatMul", {"x", "aux.weight"}, {"aux"}).output("aux");
+  file.node("Shape", {"x"}, {"shape"}).node("Relu", {"aux"}, {"r"}).node("Sqrt", {"shape"}, {"s"});
+  CHECK(graph_of(file).left_out == std::vector<std::string>{"aux", "r"});
+  CHECK(left_out_text(graph_of(file), "m.onnx") ==
+        "the loss does not depend on 2 operations of m.onnx, which are left out: aux, r");
+  for (const std::string name : {"t", "u", "v"}) file.node("Tanh", {"x"}, {name});
+  CHECK(left_out_text(graph_of(file), "m.onnx") ==
+        "the loss does not depend on 5 operations of m.onnx, which are left out: aux, r, t, u and "
+        "1 other");
+}
+
 TEST_CASE("all nodes without an op are named at once") {
   OnnxFile file = classifier();
   file.node("NonZero", {"y"}, {"where"}).node("Det", {"x"}, {"e"});

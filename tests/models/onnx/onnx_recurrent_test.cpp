@@ -67,8 +67,8 @@ OnnxFile cut_lstm(std::int64_t width, std::int64_t rows) {
 TEST_CASE("of the last step of an LSTM no state is made where its cell alone is read") {
   const OnnxGraph cells = graph_of_means(lstm("c")), states = graph_of_means(lstm("h"));
   // A step makes tanh of its cell, and the state of it: the last step of the one has neither.
-  CHECK(cells.dropped == 2);
-  CHECK(states.dropped == 0);
+  CHECK(cells.left_out.size() == 2);
+  CHECK(states.left_out.empty());
   CHECK(cells.graph.ops.size() + 2 == states.graph.ops.size());
   CHECK(find_violation(cells.graph).empty());
   // The last step's output gate is of the product that makes all gates: 16 rows of 3 inputs and 4
