@@ -1,6 +1,7 @@
 // Which initializers of an ONNX model are parameters, and how they start.
 #include <algorithm>
 
+#include "engine/base/error.h"
 #include "models/onnx/importer.h"
 #include "models/parameter_forms.h"
 
@@ -9,13 +10,40 @@ namespace trainyard {
 namespace {
 
 /// Buffers of PyTorch's and transformers' modules, by the ends of their names.
-constexpr std::string_view kBuffers[] = {"running_mean", "running_var", "num_batches_tracked",
-                                         "inv_freq",     "attn_mask",   "causal_mask"};
+constexpr std::string_view kBuffers[] = {
+    "running_mean", "running_var", "num_batches_tracked", "inv_freq",  "attn_mask",
+    "causal_mask",  "cos_cached",  "sin_cached",          "freqs_cos", "freqs_sin"};
 
 /// Made by an exporter, not by whoever wrote the model.
 bool is_generated(std::string_view name) {
   return name.starts_with("onnx::") || name.starts_with("val_") || name.starts_with("_val_") ||
          name.starts_with("/") || name.find("_output_") != std::string_view::npos;
+}
+
+/// A tensor that the model makes in its forward of numbers in the source: torch.tensor([...]).
+bool is_written_out(std::string_view name) {
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  return last.starts_with("lifted_tensor_") || last.starts_with("_tensor_constant");
+}
+
+/// Whether any does, to some of its operands: comparisons, counts and places have none.
+bool passes_gradient(const OnnxNode& node) {
+  constexpr std::string_view kNone[] = {
+      "Equal", "Less",  "LessOrEqual", "Greater", "GreaterOrEqual", "Not",    "And",   "Or",
+      "Xor",   "IsNaN", "IsInf",       "ArgMax",  "ArgMin",         "OneHot", "Shape", "Size"};
+  if (std::find(std::begin(kNone), std::end(kNone), node.op) != std::end(kNone)) return false;
+  const std::optional<OnnxType> cast = cast_target(node);
+  return node.op != "Cast" || (cast && is_floating(*cast));
+}
+
+/// Whether the file, or one beside it, has its elements.
+bool is_held(const OnnxTensor& tensor, const std::string& model_file) {
+  try {
+    check_content(tensor, model_file);
+  } catch (const ConfigError&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -103,6 +131,31 @@ void OnnxImporter::note_use(const OnnxNode& node, std::size_t input, Use& use) {
   if (convolution && dims.size() > 1) {
     use.fan_in = 1;
     for (std::size_t d = 1; d < dims.size(); ++d) use.fan_in *= dims[d];
+  }
+}
+
+/// Masks that are only compared with, and tables of the angles of positions that are added:
+/// buffers, whatever a model calls them. What the file does not hold cannot be told.
+void OnnxImporter::find_fixed() {
+  Numbered<bool> reached(model_.values.size(), false);  // by a gradient
+  for (const Target& target : targets_) reached[target.output] = true;
+  for (std::size_t n = model_.nodes.size(); n-- > 0;) {
+    const OnnxNode& node = model_.nodes[n];
+    const bool any = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                 [&](int id) { return id != kNoOnnxValue && reached[id]; });
+    if (!needed_[n] || !any || !passes_gradient(node)) continue;
+    for (std::size_t i = node.op == "Where" ? 1 : 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != kNoOnnxValue) reached[node.inputs[i]] = true;
+    }
+  }
+  for (std::size_t i = 0; i < uses_.size(); ++i) {
+    const OnnxTensor& tensor = model_.initializers[i];
+    if (!is_floating(tensor.type) || tensor.num_elements() == 0) continue;
+    if (!reached[model_.initialized[i]] || is_written_out(tensor.name)) {
+      uses_[i].fixed |= is_held(tensor, model_.file);
+    } else if (!uses_[i].as_weight) {
+      uses_[i].fixed |= has_sinusoids(tensor, model_.file);
+    }
   }
 }
 

@@ -57,6 +57,7 @@ OnnxGraph OnnxImporter::run() {
   find_masks();
   find_dependent();
   find_uses();
+  find_fixed();
   find_tied();
   std::vector<ConfigError> mistakes;
   for (std::size_t i = 0; i < model_.nodes.size(); ++i) {

@@ -66,7 +66,7 @@ class OnnxImporter {
   struct Use {
     bool as_weight = false;  // a product, convolution, norm or table reads it
     bool as_is = false;      // not only as the right factor of a MatMul
-    bool fixed = false;      // something reads it that no gradient flows to
+    bool fixed = false;      // no gradient flows to it, or it is a table that nothing trains
     bool with_constants = false, with_data = false;  // what products multiply it by
     bool scales = false;                             // the scale of a norm
     bool adds = false;                               // a bias
@@ -110,6 +110,7 @@ class OnnxImporter {
   const OnnxTensor& initializer(const Value& v) const { return model_.initializers[v.initializer]; }
   void find_dependent();
   void find_uses();
+  void find_fixed();
   void find_tied();
   bool is_of_data(int id) const { return of_data_[id]; }
   void note_use(const OnnxNode& node, std::size_t input, Use& use);

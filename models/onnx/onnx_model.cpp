@@ -144,6 +144,35 @@ bool has_equal_elements(const OnnxTensor& tensor, const std::string& model_file)
          std::memcmp(bytes.data(), bytes.data() + size, bytes.size() - size) == 0;
 }
 
+bool has_sinusoids(const OnnxTensor& tensor, const std::string& model_file) {
+  Numbered<std::int64_t> dims;
+  for (const std::int64_t dim : tensor.dims) {
+    if (dim != 1) dims.push_back(dim);
+  }
+  if (dims.size() != 2 || dims[1] % 2 != 0 || !is_floating(tensor.type)) return false;
+  std::string problem;
+  const auto found = find_content(tensor, model_file, problem);
+  if (!found || found->bytes.empty()) return false;
+  const auto* bytes = reinterpret_cast<const char*>(found->bytes.data());
+  const std::int64_t rows = dims[0], columns = dims[1], half = columns / 2;
+  const double near = size_in_bytes(tensor.type) > 2 ? 1e-5 : 0.02;  // types of 16 bits round
+  // A sine and its cosine are neighbours, or lie in the same place of either half.
+  const auto holds = [&](std::int64_t first, std::int64_t apart) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t i = 0; i < half; ++i) {
+        const std::int64_t at = r * columns + i * first;
+        const double a = element(tensor.type, bytes, at);
+        const double b = element(tensor.type, bytes, at + apart);
+        if (std::abs(a * a + b * b - 1) > near) return false;
+        if (r == 0 && a != 0 && b != 0) return false;                                  // angle 0
+        if (r == 1 && i == 0 && (std::abs(a) == 1 || std::abs(b) == 1)) return false;  // it turns
+      }
+    }
+    return true;
+  };
+  return holds(2, 1) || holds(1, half);
+}
+
 bool is_turned(const OnnxTensor& a, const OnnxTensor& b, const std::string& model_file) {
   if (a.type != b.type || a.dims.size() != 2 || b.dims.size() != 2 || a.dims[0] != b.dims[1] ||
       a.dims[1] != b.dims[0])

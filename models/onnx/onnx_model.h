@@ -50,6 +50,8 @@ void check_content(const OnnxTensor& tensor, const std::string& model_file);
 // Both are false where the content is not there.
 /// Whether all elements are one number.
 bool has_equal_elements(const OnnxTensor& tensor, const std::string& model_file);
+/// Whether it is a table of sines and cosines of positions, of which each row has both of an angle.
+bool has_sinusoids(const OnnxTensor& tensor, const std::string& model_file);
 /// Whether b is the matrix a, turned around.
 bool is_turned(const OnnxTensor& a, const OnnxTensor& b, const std::string& model_file);
 
