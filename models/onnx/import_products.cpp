@@ -45,7 +45,8 @@ void OnnxImporter::matmul(const OnnxNode& node) {
   const int a = in(node, 0), b = in(node, 1);
   const Dims& x = dims_of(a);
   const Dims& w = dims_of(b);
-  if (x.size() < 2 || w.size() < 2) throw FoldError("multiplies vectors, which is not modelled");
+  if (x.empty() || w.empty()) throw FoldError("multiplies single numbers");
+  if (x.size() < 2 || w.size() < 2) return with_vector(node);
   if (x.back() != w[w.size() - 2])
     throw FoldError("multiplies " + std::to_string(x.back()) + " columns by " +
                     std::to_string(w[w.size() - 2]) + " rows");
@@ -56,6 +57,26 @@ void OnnxImporter::matmul(const OnnxNode& node) {
   Dims dims = x;
   dims.back() = w.back();
   linear(node, rows(a), right.initializer, !right.transposed, dims);
+}
+
+/// With a vector, a row on the left or a column on the right: multiplied element by element and
+/// summed, as much memory as products. One that is data would be of samples.
+void OnnxImporter::with_vector(const OnnxNode& node) {
+  const int a = in(node, 0), b = in(node, 1);
+  const Dims x = dims_of(a), w = dims_of(b);
+  if ((x.size() < 2 && is_of_data(a)) || (w.size() < 2 && is_of_data(b)) || w.size() > 2)
+    throw FoldError(
+        "multiplies a vector of samples, or by several matrices, which is not modelled");
+  if (x.back() != w[0])
+    throw FoldError("multiplies " + std::to_string(x.back()) + " columns by " +
+                    std::to_string(w[0]) + " rows");
+  const std::string& where = module(node);
+  const bool column = w.size() == 1;
+  const TensorId left = column ? full_tensor(a) : viewed(node, full_tensor(a), {w[0], 1});
+  const TensorId all = graph_.mul(where, left, full_tensor(b));
+  const Dims dims = column ? Dims(x.begin(), x.end() - 1) : Dims{w[1]};
+  const int summed = column ? static_cast<int>(x.size()) - 1 : 0;
+  set(node, viewed(node, graph_.sum(where, all, {summed}, false), dims), dims);
 }
 
 /// Products of matrices in all but the last two dims.

@@ -275,6 +275,7 @@ class OnnxImporter {
   void gemm(const OnnxNode& node);
   void gemm_of_data(const OnnxNode& node);
   void batched(const OnnxNode& node);
+  void with_vector(const OnnxNode& node);
   void norm(const OnnxNode& node);
   void norm_in_steps(const OnnxNode& node, std::size_t axis);
   bool is_own(int id);

@@ -98,6 +98,21 @@ TEST_CASE("masks that are compared, and sines and cosines of positions, are no p
   CHECK(kept(mask, {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1}) == Names{"pe", "fc"});
 }
 
+TEST_CASE("a parameter of one dim multiplies as a column") {
+  OnnxFile file;  // scores of 5 positions, and a weighted sum of 3 classes
+  file.input("x", {"N", std::int64_t{5}, std::int64_t{4}}).weight("query", {4}).weight("w", {5, 3});
+  file.node("MatMul", {"x", "query"}, {"scores"}).node("MatMul", {"scores", "w"}, {"y"});
+  const Graph graph = graph_of(file.output("y")).graph;
+  CHECK(parameters(graph) == std::vector<std::string>{"query", "w"});
+  CHECK(kinds(graph) == std::vector<std::string>{"mul", "sum", "linear", "cross_entropy"});
+  CHECK(graph.model_flop_per_microbatch == 2.0 * 2 * 5 * 3);  // as PyTorch counts, the second alone
+  OnnxFile samples;
+  samples.input("x", {"N", std::int64_t{5}}).input("v", {"N"}).node("MatMul", {"v", "x"}, {"y"});
+  CHECK(problems_of([&] { graph_of(samples.output("y")); }) ==
+        "m.onnx: node 'y' (MatMul): multiplies a vector of samples, or by several matrices, which "
+        "is not modelled");
+}
+
 TEST_CASE("all nodes without an op are named at once") {
   OnnxFile file = classifier();
   file.node("NonZero", {"y"}, {"where"}).node("Det", {"x"}, {"e"});
