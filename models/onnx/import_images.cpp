@@ -3,55 +3,12 @@
 #include <cmath>
 #include <limits>
 
+#include "models/onnx/image_windows.h"
 #include "models/onnx/importer.h"
 
 namespace trainyard {
 
 namespace {
-
-using Dims = std::vector<std::int64_t>;
-
-HeightWidth pair_of(const Dims& numbers, std::size_t at, std::int32_t fallback) {
-  // One dim is an image of height 1.
-  const auto number = [](std::int64_t n) {
-    if (n < 0 || n > 1 << 30)
-      throw FoldError("has a window, stride or padding of " + std::to_string(n));
-    return static_cast<std::int32_t>(n);
-  };
-  if (numbers.size() < at + 2) return {fallback, fallback};
-  return {number(numbers[at]), number(numbers[at + 1])};
-}
-
-/// What convolutions and pools say alike. Padding that differs at both ends is no part of it.
-struct Windows {
-  HeightWidth window, stride, dilation, before, behind;
-  bool even() const { return before == behind; }
-};
-
-/// Numbers of one spatial dim as those of two, the first of which nothing happens in.
-Dims widened(Dims numbers, std::int64_t neutral) {
-  if (numbers.size() == 1) numbers.insert(numbers.begin(), neutral);
-  return numbers;
-}
-
-Windows windows_of(const OnnxNode& node, std::size_t spatial) {
-  if (spatial != 1 && spatial != 2)
-    throw FoldError("is of " + std::to_string(spatial) + " dims, of which 1 and 2 are modelled");
-  const std::string automatic = node.text("auto_pad", "NOTSET");
-  if (automatic != "NOTSET" && automatic != "VALID")
-    throw FoldError("pads by itself (" + automatic + "), which is not modelled");
-  Windows out;
-  Dims pads = node.integers("pads");
-  if (pads.empty()) pads.assign(2 * spatial, 0);
-  if (pads.size() != 2 * spatial) throw FoldError("has padding of other dims");
-  if (spatial == 1) pads = {0, pads[0], 0, pads[1]};
-  out.window = pair_of(widened(node.integers("kernel_shape"), 1), 0, 0);
-  out.stride = pair_of(widened(node.integers("strides"), 1), 0, 1);
-  out.dilation = pair_of(widened(node.integers("dilations"), 1), 0, 1);
-  out.before = pair_of(pads, 0, 0);
-  out.behind = pair_of(pads, 2, 0);
-  return out;
-}
 
 /// Windows along one dim of an image. Rounded up, the last may reach beyond the image and its
 /// padding, but begins before their end, as PyTorch has it.
@@ -83,10 +40,6 @@ struct PooledDim {
   }
 };
 
-HeightWidth window_of(const Dims& weight) {
-  return pair_of(widened({weight.begin() + 2, weight.end()}, 1), 0, 0);
-}
-
 }  // namespace
 
 /// Exporters write zeros where there is none.
@@ -102,9 +55,13 @@ void OnnxImporter::convolution(const OnnxNode& node) {
   if (dims.size() < 3 || w.size() != dims.size())
     throw FoldError("is of other dims than its weight");
   const std::size_t spatial = dims.size() - 2;
-  const Windows how = windows_of(node, spatial);
+  const Windows how = windows_of(node, dims);
   const std::string& where = module(node);
   TensorId x = full_tensor(id), kernel = tensor(weight);
+  if (spatial == 3) {
+    x = stacked_frames(node, x, how.depth, w);
+    kernel = stacked_weight(node, kernel);
+  }
   if (spatial == 1) {
     x = graph_.view(where, x, {dims[0], dims[1], 1, dims[2]});
     kernel = graph_.view(where, kernel, {w[0], w[1], 1, w[2]});
@@ -119,6 +76,7 @@ void OnnxImporter::convolution(const OnnxNode& node) {
   const ConvolutionShape shape{
       window_of(w), how.stride, padding, how.dilation, node.integer("group", 1), bias != kNoIndex};
   x = graph_.conv2d(where, x, {kernel, bias}, shape);
+  if (spatial == 3) return set(node, frames_in_order(node, x, dims[0]));
   Dims to = shape_dims(x);
   if (spatial == 1) {
     to.erase(to.begin() + 2);
@@ -132,10 +90,11 @@ void OnnxImporter::transposed_convolution(const OnnxNode& node) {
   const Dims dims = dims_of(id), w = dims_of(weight);
   if (dims.size() < 3 || w.size() != dims.size())
     throw FoldError("is of other dims than its weight");
-  const Windows how = windows_of(node, dims.size() - 2);
+  const Windows how = windows_of(node, dims);
   if (!how.even()) throw FoldError("has padding that differs at both ends, which is not modelled");
   if (!node.integers("output_shape").empty())
     throw FoldError("names its result's dims, which is not modelled");
+  if (dims.size() == 5) return transposed_volumes(node, how);
   const TensorId x = as_image(node, id), bias = convolution_bias(node);
   TensorId kernel = tensor(weight);
   if (dims.size() == 3) kernel = graph_.view(module(node), kernel, {w[0], w[1], 1, w[2]});
@@ -186,12 +145,18 @@ void OnnxImporter::set_image(const OnnxNode& node, TensorId y, std::size_t dims)
 }
 
 void OnnxImporter::pool(const OnnxNode& node) {
-  const std::size_t count = dims_of(in(node, 0)).size();
-  TensorId x = as_image(node, node.inputs[0]);
-  const Dims dims = shape_dims(x);
-  const Windows how = windows_of(node, count - 2);
-  if (how.dilation != HeightWidth{1, 1})
+  const Dims dims = dims_of(in(node, 0));
+  if (dims.size() < 3) throw FoldError("is of no images, which is not modelled");
+  const Windows how = windows_of(node, dims);
+  if (how.dilation != HeightWidth{1, 1} || how.depth.dilation != 1)
     throw FoldError("has windows with gaps, which is not modelled");
+  if (dims.size() == 5) return pool_volumes(node, how);
+  set_image(node, pooled(node, as_image(node, node.inputs[0]), how), dims.size());
+}
+
+/// x [N, C, H, W]
+TensorId OnnxImporter::pooled(const OnnxNode& node, TensorId x, const Windows& how) {
+  const Dims dims = shape_dims(x);
   const bool ceil = node.integer("ceil_mode", 0) != 0, largest = node.op == "MaxPool";
   const PooledDim rows{dims[2],           how.window.height, how.stride.height,
                        how.before.height, how.behind.height, ceil};
@@ -201,13 +166,11 @@ void OnnxImporter::pool(const OnnxNode& node) {
   const bool counted = largest || node.integer("count_include_pad", 0) != 0;
   if (rows.is_even() && columns.is_even() && (counted || how.before == HeightWidth{})) {
     const PoolShape shape{how.window, how.stride, how.before};
-    return set_image(
-        node, largest ? graph_.max_pool2d(where, x, shape) : graph_.avg_pool2d(where, x, shape),
-        count);
+    return largest ? graph_.max_pool2d(where, x, shape) : graph_.avg_pool2d(where, x, shape);
   }
   x = padded_for_largest(node, x, how.before, {rows.reach(), columns.reach()});
   const PoolShape shape{how.window, how.stride, {}};
-  if (largest) return set_image(node, graph_.max_pool2d(where, x, shape), count);
+  if (largest) return graph_.max_pool2d(where, x, shape);
   x = graph_.avg_pool2d(where, x, shape);
   // A mean is over what a window has of the image, or of it and its padding.
   OnnxConstant share = empty_constant(OnnxType::kFloat, {1, 1, rows.windows(), columns.windows()});
@@ -215,18 +178,20 @@ void OnnxImporter::pool(const OnnxNode& node) {
     for (std::int64_t w = 0; w < columns.windows(); ++w)
       share.numbers[h * columns.windows() + w] = rows.share(h, counted) * columns.share(w, counted);
   }
-  set_image(node, graph_.mul(where, x, constant_tensor(share)), count);
+  return graph_.mul(where, x, constant_tensor(share));
 }
 
 void OnnxImporter::global_pool(const OnnxNode& node) {
-  const std::size_t count = dims_of(in(node, 0)).size();
-  const TensorId x = as_image(node, node.inputs[0]);
+  const Dims dims = dims_of(in(node, 0));
+  const TensorId x = viewed(node, full_tensor(node.inputs[0]), image_dims(dims));
   const HeightWidth all = pair_of(shape_dims(x), 2, 0);
   const PoolShape shape{all, all, {}};
-  set_image(node,
-            node.op == "GlobalMaxPool" ? graph_.max_pool2d(module(node), x, shape)
-                                       : graph_.avg_pool2d(module(node), x, shape),
-            count);
+  const TensorId y = node.op == "GlobalMaxPool" ? graph_.max_pool2d(module(node), x, shape)
+                                                : graph_.avg_pool2d(module(node), x, shape);
+  Dims to(dims.size(), 1);
+  to[0] = dims[0];
+  to[1] = dims[1];
+  set(node, viewed(node, y, to), to);
 }
 
 void OnnxImporter::batch_norm(const OnnxNode& node) {
@@ -236,13 +201,10 @@ void OnnxImporter::batch_norm(const OnnxNode& node) {
   if (!is_own(in(node, 1)) || !is_own(in(node, 2)))
     throw FoldError("norms without a weight and a bias of its own, which is not modelled");
   const WeightAndBias given{tensor(node.inputs[1]), tensor(node.inputs[2])};
-  const Dims dims = dims_of(id);  // what lies behind the channels as an image's rows and columns
-  if (dims.size() < 2) throw FoldError("norms no channels");
-  Dims image = dims;
-  image.insert(image.begin() + 2, 4 - std::min<std::size_t>(4, dims.size()), 1);
-  for (; image.size() > 4; image.pop_back()) image[image.size() - 2] *= image.back();
-  const TensorId y = graph_.batch_norm(module(node), viewed(node, full_tensor(id), image),
-                                       all ? 0 : dims[0], given, running_moments(node, dims));
+  const Dims dims = dims_of(id);
+  const TensorId x = viewed(node, full_tensor(id), image_dims(dims));
+  const TensorId y =
+      graph_.batch_norm(module(node), x, all ? 0 : dims[0], given, running_moments(node, dims));
   set(node, viewed(node, y, dims), dims);
 }
 
@@ -306,17 +268,16 @@ void OnnxImporter::group_norm(const OnnxNode& node) {
   if (!is_own(in(node, 1)) || !is_own(in(node, 2)))
     throw FoldError("norms without a weight and a bias of its own, which is not modelled");
   graph_.set_norm_eps(node.number("epsilon", 1e-5));
-  const TensorId x = as_image(node, id);
-  set_image(node,
-            graph_.group_norm(module(node), x, node.integer("num_groups", 1),
-                              {tensor(node.inputs[1]), tensor(node.inputs[2])}),
-            dims_of(id).size());
+  const Dims dims = dims_of(id);
+  const TensorId x = viewed(node, full_tensor(id), image_dims(dims));
+  const TensorId y = graph_.group_norm(module(node), x, node.integer("num_groups", 1),
+                                       {tensor(node.inputs[1]), tensor(node.inputs[2])});
+  set(node, viewed(node, y, dims), dims);
 }
 
 void OnnxImporter::resize(const OnnxNode& node) {
   const int id = in(node, 0);
   const Dims dims = dims_of(id);
-  const TensorId x = as_image(node, id);
   const std::string mode = node.text("mode", "nearest");
   const std::string places = node.text("coordinate_transformation_mode", "half_pixel");
   const bool aligned = places == "align_corners";
@@ -338,6 +299,8 @@ void OnnxImporter::resize(const OnnxNode& node) {
   }
   if (to.size() != dims.size() || to[0] != dims[0] || to[1] != dims[1])
     throw FoldError("resizes samples or channels");
+  if (dims.size() == 5) return resize_volumes(node, to, linear, aligned);
+  const TensorId x = as_image(node, id);
   const HeightWidth size = pair_of(widened({to.begin() + 2, to.end()}, 1), 0, 0);
   set_image(node, graph_.interpolate2d(module(node), x, size, linear, aligned), dims.size());
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/graph/graph_builder.h"
+#include "models/onnx/image_windows.h"
 #include "models/onnx/onnx_constant.h"
 #include "models/onnx/onnx_graph.h"
 
@@ -287,6 +288,7 @@ class OnnxImporter {
   void convolution(const OnnxNode& node);
   void transposed_convolution(const OnnxNode& node);
   void pool(const OnnxNode& node);
+  TensorId pooled(const OnnxNode& node, TensorId x, const Windows& how);
   TensorId padded_for_largest(const OnnxNode& node, TensorId x, HeightWidth before,
                               HeightWidth behind);
   void global_pool(const OnnxNode& node);
@@ -297,6 +299,17 @@ class OnnxImporter {
   void instance_norm(const OnnxNode& node);
   void group_norm(const OnnxNode& node);
   void resize(const OnnxNode& node);
+
+  // import_volumes.cpp
+  TensorId stacked_frames(const OnnxNode& node, TensorId x, const DepthWindows& depth,
+                          const Dims& w);
+  TensorId every_frame(const OnnxNode& node, TensorId x, std::int64_t first, std::int64_t count,
+                       std::int64_t step);
+  TensorId stacked_weight(const OnnxNode& node, TensorId weight);
+  TensorId frames_in_order(const OnnxNode& node, TensorId y, std::int64_t samples);
+  void transposed_volumes(const OnnxNode& node, const Windows& how);
+  void pool_volumes(const OnnxNode& node, const Windows& how);
+  void resize_volumes(const OnnxNode& node, const Dims& to, bool linear, bool aligned);
 
   // import_padding.cpp
   void pad(const OnnxNode& node);

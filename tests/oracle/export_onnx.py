@@ -144,6 +144,35 @@ class Nodes(nn.Module):
         return self.head(halves * columns)
 
 
+class Volumes(nn.Module):
+    """Images of three dims: windows that overlap along frames, in groups, one behind the other and with frames between,
+    all of them also turned around; norms, pools and other sizes. Beside them buffers that nothing trains: a table of
+    positions, a mask and numbers in the source."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv3d(2, 4, (3, 5, 5), (1, 2, 2), (1, 2, 2), bias=False), nn.BatchNorm3d(4)
+        self.pool, self.groups = nn.MaxPool3d(3, 2, 1), nn.Conv3d(4, 8, 3, (2, 1, 1), 1, groups=2)
+        self.part, self.up = nn.GroupNorm(2, 8), nn.ConvTranspose3d(8, 4, 2, 2)
+        self.apart, self.patch = nn.Conv3d(4, 4, (2, 3, 3), padding="same", dilation=(2, 1, 1)), nn.Conv3d(4, 8, 2, 2)
+        self.ask, self.head = nn.Parameter(torch.randn(8) * 0.1), nn.Linear(8, 5)
+        t, i = torch.arange(16.0)[:, None], torch.arange(4.0)[None]
+        angles = t / 100 ** (i / 4)
+        self.register_buffer("pe", torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[None])
+        self.register_buffer("seen", torch.ones(1, 16, 16).tril())
+
+    def forward(self, images):
+        f = nn.functional
+        x = f.relu(self.norm(self.first(images)))
+        y = self.up(f.silu(self.part(self.groups(self.pool(x)))))
+        y = f.interpolate(self.apart(y), scale_factor=2, mode="trilinear")
+        y = f.avg_pool3d(x, (3, 1, 1), (2, 1, 1), (1, 0, 0), False, False) + f.avg_pool3d(y, 2, ceil_mode=True)
+        y = self.patch(y).flatten(2).transpose(1, 2) + self.pe
+        scores = (y @ y.transpose(1, 2) * torch.tensor([0.5, 0.25])[:1]).masked_fill(self.seen == 0, -1e4)
+        y = scores.softmax(-1) @ y
+        return self.head(y) * torch.sigmoid(y @ self.ask)[..., None]
+
+
 class Writes(nn.Module):
     """Elements written in place, or looked up at constant places; the largest in order; dims turned round; images
     padded with their own elements, resized with their corners, rearranged; norms of one dim, of two, of no weight."""
@@ -298,10 +327,10 @@ def image(kind):
 
 
 TEXT = ["gpt2", "bert", "llama", "gpt2-masked", "bert-masked", "llama-masked", "distilbert-masked", "roberta"]
-OTHERS = ["recommender", "patterns", "tasks", "nodes", "scores", "writes", "recurrent", "ends"]
+OTHERS = ["recommender", "patterns", "tasks", "nodes", "scores", "writes", "recurrent", "ends", "volumes"]
 IMAGES = ["resnet", "vit", "swin", "densenet", "unet"]
 # The optimisation that dynamo's exports have folds batch norms into convolutions, and tables into biases.
-AS_IT_IS = ["resnet", "densenet", "unet", "swin", "patterns", "nodes", "writes", "recurrent", "ends"]
+AS_IT_IS = ["resnet", "densenet", "unet", "swin", "patterns", "nodes", "writes", "recurrent", "ends", "volumes"]
 OPSETS = {"scores": 23}  # of dynamo's
 BATCH, SEQ = 2, 12
 
@@ -330,6 +359,8 @@ def build(name):
     if name == "nodes":
         inputs = {"images": real((BATCH, 3, 32, 32)), "ids": ids((BATCH, 4), 40)}
         return Nodes(), inputs, {"ids": 40}, {n: {0: "batch"} for n in inputs}, "cross_entropy"
+    if name == "volumes":
+        return Volumes(), {"images": real((BATCH, 2, 4, 16, 16))}, {}, {"images": {0: "batch"}}, "cross_entropy"
     if name == "writes":
         inputs = {"images": real((BATCH, 3, 16, 16)), "ids": ids((BATCH, SEQ), 64)}
         return Writes(), inputs, {"ids": 64}, {n: {0: "batch"} for n in inputs}, "cross_entropy"

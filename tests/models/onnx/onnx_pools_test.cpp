@@ -59,4 +59,33 @@ TEST_CASE("pools along one dim are those of images one pixel wide") {
   CHECK(means.tensors[means.ops.back().inputs[0]].shape == Shape{2, 3, 1});
 }
 
+TEST_CASE("auto_pad makes as many windows as strides fit") {
+  // 5 columns and a window of 4: at stride 2 three windows reach over 8, at stride 1 five over 8.
+  // Of 3 pixels the larger part lies behind, or before.
+  const auto padded = [](const std::string& how, std::int64_t stride) {
+    OnnxFile file;
+    file.input("x", {"N", std::int64_t{3}, std::int64_t{5}}).weight("w", {2, 3, 4});
+    OnnxFile& node = file.node("Conv", {"x", "w"}, {"y"}).output("y");
+    auto* automatic = node.proto().mutable_graph()->mutable_node(0)->add_attribute();
+    automatic->set_name("auto_pad");
+    automatic->set_type(onnx::AttributeProto::STRING);
+    automatic->set_s(how);
+    node.set("kernel_shape", std::vector<std::int64_t>{4});
+    node.set("strides", std::vector<std::int64_t>{stride});
+    return graph_of_means(file);
+  };
+  for (const std::string how : {"SAME_UPPER", "SAME_LOWER"}) {
+    for (const std::int64_t stride : {1, 2}) {
+      const Graph graph = padded(how, stride);
+      const auto pad = std::find_if(graph.ops.begin(), graph.ops.end(), [](const Op& op) {
+        return op.kind == OpKind::kZeroPad && op.attrs.end + op.attrs.begin > 0;
+      });
+      REQUIRE(pad != graph.ops.end());
+      CHECK(pad->attrs.begin == (how == "SAME_UPPER" ? 1 : 2));
+      CHECK(pad->attrs.end == (how == "SAME_UPPER" ? 2 : 1));
+      CHECK(graph.tensors[graph.ops.back().inputs[0]].shape == Shape{2, 2, stride == 1 ? 5 : 3});
+    }
+  }
+}
+
 }  // namespace trainyard

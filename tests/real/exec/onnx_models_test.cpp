@@ -125,7 +125,7 @@ TEST_CASE("a model that PyTorch exported trains as it does there") {
   const std::string name = GENERATE("gpt2", "bert", "llama", "gpt2-masked", "bert-masked",
                                     "llama-masked", "distilbert-masked", "roberta", "resnet", "vit",
                                     "swin", "densenet", "unet", "recommender", "patterns", "tasks",
-                                    "nodes", "scores", "writes", "recurrent", "ends");
+                                    "nodes", "scores", "writes", "recurrent", "ends", "volumes");
   const std::string exporter = GENERATE("script", "dynamo");
   CAPTURE(name, exporter);
   const Exported of = exported(name, exporter);
@@ -138,8 +138,8 @@ TEST_CASE("a model that PyTorch exported trains as it does there") {
 TEST_CASE("a model that PyTorch exported trains alike in stages and over replicas") {
   const std::string exporter = GENERATE("script", "dynamo");
   SECTION("stages") {
-    const std::string name =
-        GENERATE("gpt2", "gpt2-masked", "resnet", "swin", "densenet", "unet", "patterns", "writes");
+    const std::string name = GENERATE("gpt2", "gpt2-masked", "resnet", "swin", "densenet", "unet",
+                                      "patterns", "writes", "volumes");
     CAPTURE(name, exporter);
     Plan plan = plan_of_graph();
     plan.parallel.pipeline = 2;
