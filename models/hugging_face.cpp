@@ -200,6 +200,10 @@ constexpr UnmodelledType kUnmodelled[] = {
     {"gemma3", "rotary angles that differ from layer to layer"},
     {"gemma3_text", "rotary angles that differ from layer to layer"},
     {"bloom", "a norm of the embeddings"},
+    {"deberta", "scores of relative positions of their own"},
+    {"deberta-v2", "scores of relative positions of their own"},
+    {"whisper", "an encoder of sound"},
+    {"granite", "factors of embeddings, residuals and scores"},
     {"gptj", "rotary angles of neighbouring features"},
     {"gpt_neo", "windows of every other layer with scores that are not scaled"},
     {"phi", "biases of a head of its own"},
@@ -214,15 +218,17 @@ constexpr UnmodelledType kUnmodelled[] = {
   std::vector<std::string> known;
   for (const Reader& reader : kReaders) known.emplace_back(reader.type);
   std::string problem = type.empty() ? "missing" : "unknown model type " + trainyard::quoted(type);
+  std::string otherwise = type.empty() ? "" : "; an ONNX file of it may be read (docs/onnx.md)";
   for (const UnmodelledType& one : kUnmodelled) {
-    if (one.type == type)
-      problem = trainyard::quoted(type) + " is not modelled: it has " + std::string(one.lacks);
+    if (one.type != type) continue;
+    problem = trainyard::quoted(type) + " is not modelled: it has " + std::string(one.lacks);
+    if (one.lacks.find("experts") != std::string_view::npos) otherwise.clear();
   }
   const std::string last = known.back();
   known.pop_back();
   std::string list;
   for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
-  json.fail("model_type", problem + "; expected " + list + " or " + last);
+  json.fail("model_type", problem + "; expected " + list + " or " + last + otherwise);
 }
 
 HuggingFaceModel read_model(const JsonObject& json) {

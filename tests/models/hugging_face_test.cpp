@@ -264,7 +264,11 @@ TEST_CASE("what cannot be built names the key, where it is, and what would work"
       "gpt_neox, falcon, opt, mpt, mamba2, vit, swin, resnet or clip";
   CHECK(error_of(R"({"n_layer": 12})") == "c.json:1:1: model_type: missing" + known);
   CHECK(error_of(R"({"model_type": "xlnet"})") ==
-        "c.json:1:2: model_type: unknown model type 'xlnet'" + known);
+        "c.json:1:2: model_type: unknown model type 'xlnet'" + known +
+            "; an ONNX file of it may be read (docs/onnx.md)");
+  CHECK(error_of(R"({"model_type": "bloom"})") ==
+        "c.json:1:2: model_type: 'bloom' is not modelled: it has a norm of the embeddings" + known +
+            "; an ONNX file of it may be read (docs/onnx.md)");
   for (const std::string type : {"mixtral", "qwen2_moe"})
     CHECK(error_of("{\"model_type\": \"" + type + "\"}") ==
           "c.json:1:2: model_type: '" + type +
