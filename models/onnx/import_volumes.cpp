@@ -3,6 +3,7 @@
 // A convolution's window is so many frames deep: its frames lie side by side as channels, those of
 // each group of channels behind one another, and one product takes them all. Pools and other sizes
 // go over rows and columns first, and then over frames.
+#include <string>
 #include <vector>
 
 #include "models/onnx/image_windows.h"
@@ -13,6 +14,9 @@ namespace trainyard {
 namespace {
 
 const DimList kFramesFirst{0, 2, 1, 3, 4};  // and back
+
+/// The most that a window has where windows share frames: each is an op.
+constexpr std::int64_t kMostFrames = 256;
 
 }  // namespace
 
@@ -37,6 +41,9 @@ TensorId OnnxImporter::stacked_frames(const OnnxNode& node, TensorId x, const De
     x = k == 1 ? x : graph_.permute(where, x, {0, 2, 1, 3, 4, 5});
     return viewed(node, x, stacked);
   }
+  if (k > kMostFrames)
+    throw FoldError("has windows of " + std::to_string(k) + " frames, of which at most " +
+                    std::to_string(kMostFrames) + " are modelled");
   std::vector<TensorId> frames;
   for (std::int64_t i = 0; i < k; ++i) {
     const std::int64_t first = i * depth.dilation;
