@@ -38,13 +38,23 @@ double LocalSearch::change(const Choice& choice, std::size_t node, std::size_t s
   return sum;
 }
 
-bool LocalSearch::improve_nodes(Choice& choice, double& left) const {
+void LocalSearch::put(State& state, std::size_t node, std::size_t strategy) const {
+  state.choice[node] = strategy;
+  for (const std::size_t e : edges_[node]) {
+    const StrategyEdge& edge = problem_.edges[e];
+    const std::size_t other = edge.from == node ? edge.to : edge.from;
+    for (const std::size_t around : edges_[other]) state.pair_needs[around] = kNotKnown;
+  }
+}
+
+bool LocalSearch::improve_nodes(State& state) const {
+  const Choice& choice = state.choice;
   bool any = false;
   for (std::size_t n = 0; n < choice.size(); ++n) {
     std::size_t best = choice[n];
     double least = -kWorthwhile;
     for (std::size_t k = 0; k < problem_.nodes[n].size(); ++k) {
-      if (memory(n, k) - memory(n, choice[n]) > left) continue;
+      if (memory(n, k) - memory(n, choice[n]) > state.left) continue;
       const double cost = change(choice, n, k, kNoNode);
       if (cost < least) {
         least = cost;
@@ -52,17 +62,19 @@ bool LocalSearch::improve_nodes(Choice& choice, double& left) const {
       }
     }
     if (best == choice[n]) continue;
-    left -= memory(n, best) - memory(n, choice[n]);
-    choice[n] = best;
+    state.left -= memory(n, best) - memory(n, choice[n]);
+    put(state, n, best);
     any = true;
   }
   return any;
 }
 
-bool LocalSearch::improve_pairs(Choice& choice, double& left) const {
+bool LocalSearch::improve_pairs(State& state) const {
+  const Choice& choice = state.choice;
   bool any = false;
   std::vector<double> of_from, of_to;
   for (std::size_t e = 0; e < problem_.edges.size(); ++e) {
+    if (state.pair_needs[e] > state.left) continue;
     const StrategyEdge& edge = problem_.edges[e];
     const std::size_t a = edge.from, b = edge.to;
     of_from.resize(problem_.nodes[a].size());
@@ -80,28 +92,32 @@ bool LocalSearch::improve_pairs(Choice& choice, double& left) const {
     };
     const double now = joining(choice[a], choice[b]);
     const double held = memory(a, choice[a]) + memory(b, choice[b]);
-    double least = -kWorthwhile;
+    double least = -kWorthwhile, needs = std::numeric_limits<double>::infinity();
     std::size_t best_a = choice[a], best_b = choice[b];
     for (std::size_t i = 0; i < of_from.size(); ++i) {
       for (std::size_t j = 0; j < of_to.size(); ++j) {
-        if (memory(a, i) + memory(b, j) - held > left) continue;
+        const double more = memory(a, i) + memory(b, j) - held;
+        if (more >= needs && more > state.left) continue;
         const double cost = of_from[i] + of_to[j] + joining(i, j) - now;
-        if (cost >= least) continue;
+        if (cost < -kWorthwhile) needs = std::min(needs, more);
+        if (cost >= least || more > state.left) continue;
         least = cost;
         best_a = i;
         best_b = j;
       }
     }
+    state.pair_needs[e] = needs;
     if (best_a == choice[a] && best_b == choice[b]) continue;
-    left -= memory(a, best_a) + memory(b, best_b) - held;
-    choice[a] = best_a;
-    choice[b] = best_b;
+    state.left -= memory(a, best_a) + memory(b, best_b) - held;
+    put(state, a, best_a);
+    put(state, b, best_b);
     any = true;
   }
   return any;
 }
 
-bool LocalSearch::exchange(Choice& choice, double& left) const {
+bool LocalSearch::exchange(State& state) const {
+  const Choice& choice = state.choice;
   std::vector<NodeMove> saving, freeing;
   for (std::size_t n = 0; n < choice.size(); ++n) {
     for (std::size_t k = 0; k < problem_.nodes[n].size(); ++k) {
@@ -127,7 +143,7 @@ bool LocalSearch::exchange(Choice& choice, double& left) const {
   const NodeMove* best_saving = nullptr;
   const NodeMove* best_freeing = nullptr;
   for (const NodeMove& move : saving) {
-    const double wanted = left - move.memory;  // a freeing move's memory is at most this
+    const double wanted = state.left - move.memory;  // a freeing move's memory is at most this
     const auto enough = std::partition_point(freeing.begin(), freeing.end(),
                                              [&](const NodeMove& m) { return m.memory <= wanted; });
     if (enough == freeing.begin()) continue;
@@ -139,19 +155,19 @@ bool LocalSearch::exchange(Choice& choice, double& left) const {
   }
   if (best_saving == nullptr) return false;
   for (const NodeMove* move : {best_saving, best_freeing}) {
-    choice[move->node] = move->strategy;
-    left -= move->memory;
+    put(state, move->node, move->strategy);
+    state.left -= move->memory;
   }
   return true;
 }
 
 void LocalSearch::improve(Choice& choice) const {
-  double left = problem_.budget - memory_of(problem_, choice);
+  State state{choice, problem_.budget - memory_of(problem_, choice),
+              std::vector<double>(problem_.edges.size(), kNotKnown)};
   for (int round = 0; round < kMostRounds; ++round) {
-    if (!improve_nodes(choice, left) && !improve_pairs(choice, left) && !exchange(choice, left))
-      return;
+    if (!improve_nodes(state) && !improve_pairs(state) && !exchange(state)) return;
     // Sums of differences drift; the budget is exact.
-    left = problem_.budget - memory_of(problem_, choice);
+    state.left = problem_.budget - memory_of(problem_, choice);
   }
 }
 

@@ -1,6 +1,10 @@
 // Cheaper choices within a budget, from one that is within it.
 #pragma once
 
+#include <cstddef>
+#include <limits>
+#include <vector>
+
 #include "engine/strategies/strategy_problem.h"
 
 namespace trainyard {
@@ -27,9 +31,19 @@ class LocalSearch {
     const StrategyEdge& e = problem_.edges[edge];
     return e.cost[of_from * problem_.nodes[e.to].size() + of_to];
   }
-  bool improve_nodes(Choice& choice, double& left) const;
-  bool improve_pairs(Choice& choice, double& left) const;
-  bool exchange(Choice& choice, double& left) const;
+  /// Where a search stands. Of an edge, the least memory with which its two nodes get cheaper, as
+  /// long as neither these nor their neighbours change: few of the pairs that were looked at once
+  /// have to be again.
+  struct State {
+    Choice& choice;
+    double left = 0;                 // of the budget
+    std::vector<double> pair_needs;  // [edge] kNotKnown: it has to be looked at
+  };
+  static constexpr double kNotKnown = -std::numeric_limits<double>::infinity();
+  void put(State& state, std::size_t node, std::size_t strategy) const;
+  bool improve_nodes(State& state) const;
+  bool improve_pairs(State& state) const;
+  bool exchange(State& state) const;
 
   const StrategyProblem& problem_;
   std::vector<std::vector<std::size_t>> edges_;  // [node]
