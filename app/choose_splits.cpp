@@ -33,10 +33,10 @@ namespace trainyard {
 
 namespace {
 
-constexpr int kMostTries = 5;         // budgets of the program until its answer keeps the study's
-constexpr double kNextBudget = 0.97;  // of what would do if memory were in proportion
-constexpr double kWork = 250'000;  // ops of all microbatches that parts of the budget are tried on
-constexpr double kLeastParts = 16, kMostParts = 64, kRotorParts = 8;
+constexpr int kTries = 2, kMostTries = 5;  // of the program until its answer keeps a budget
+constexpr double kNextBudget = 0.97;       // of what would do if memory were in proportion
+constexpr double kWork = 250'000;          // ops of all microbatches that budgets are tried on
+constexpr double kLeastParts = 12, kMostParts = 64, kRotorParts = 8;
 constexpr double kFirstPrice = 10;  // memory of moves as large as the budget costs a tenth of all
 constexpr double kNextPrice = 4;
 constexpr std::int64_t kBranchSteps = 2'000;
@@ -99,11 +99,13 @@ class SplitChooser {
       try_sharding(peer.name, peer.mesh, std::move(peer.planned));
     make_problem();
     try_budgets();
-    if (rotor_) recompute_trials();
-    if (!fits(best_)) {
-      try_smaller();
-      if (!fits(best_)) fail();
+    if (trials_.empty()) throw plan_error(study_, *refused_);
+    choose();
+    if (rotor_ && !fits(best_)) {
+      try_less();
+      choose();
     }
+    if (!fits(best_)) fail();
     if (rotor_ && !trials_[best_].recompute) recompute(trials_[best_]);
     ChosenSplits out;
     out.trials = std::move(trials_);
@@ -152,38 +154,36 @@ class SplitChooser {
       return nullptr;
     }
     const auto& program = std::get<Program>(compiled);
-    trial.step = simulated_step(prepared_, study_, program);
+    trial.once = simulated_step(prepared_, study_, program);
     for (const MemoryPeak& peak : peaks_of(prepared_, study_, program))
-      trial.peak = std::max(trial.peak, peak.total);
-    trial.whole = trial.peak;
-    if (recomputes_) recompute_within(trial);
-    const bool better = is_better(trial, best_);
+      trial.whole = std::max(trial.whole, peak.total);
     trials_.push_back(std::move(trial));
-    if (better) best_ = trials_.size() - 1;
     return &trials_.back();
   }
 
-  /// What rotor makes of those that take too much, the fastest without it first: few others can
-  /// win.
-  void recompute_trials() {
+  /// Of all that were tried, what keeps the budget fastest, or what takes least. Those that take
+  /// too much rotor brings back to it (Liu et al., section 5.3), the fastest without it first: few
+  /// others can win.
+  void choose() {
     std::vector<std::size_t> order(trials_.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return trials_[a].step < trials_[b].step;
+      return trials_[a].once < trials_[b].once;
     });
-    recomputes_ = true;
     best_ = kNone;
     for (const std::size_t trial : order) {
-      recompute_within(trials_[trial]);
+      keep_all(trials_[trial]);
+      const bool may_win = !fits(best_) || trials_[trial].once < trials_[best_].step;
+      if (rotor_ && may_win && !fits(trial)) recompute(trials_[trial]);
       if (is_better(trials_[trial], best_)) best_ = trial;
     }
   }
 
-  /// Where a sharding takes too much, what rotor makes of it; none where it would be slower than
-  /// the best even without what is computed again.
-  void recompute_within(SplitTrial& trial) {
-    const bool may_win = !fits(best_) || trial.step < trials_[best_].step;
-    if (static_cast<double>(trial.peak) > budget_ && may_win) recompute(trial);
+  static void keep_all(SplitTrial& trial) {
+    trial.step = trial.once;
+    trial.peak = trial.whole;
+    trial.recompute.reset();
+    trial.lines.clear();
   }
 
   void recompute(SplitTrial& trial) {
@@ -253,22 +253,19 @@ class SplitChooser {
 
   /// What the program answers to that much on a device, with the budget of all pipeline ranks
   /// together; where the answer, whose moves take memory of their own, does not keep it, to less,
-  /// with a price on that memory that rises. `recomputed`: rotor will bring it back, and it is
-  /// asked once.
-  void try_budget(double device, bool recomputed = false) {
+  /// with a price on that memory that rises.
+  void try_budget(double device, int tries) {
     double price = 0;
     const double ranks = study_.parallel.pipeline;
     double budget = std::max(0.0, device - fixed_) * ranks;
-    const int tries = recomputed ? 1 : kMostTries;
     for (int tried = 0; tried < tries; ++tried) {
       StrategyProblem problem = problem_->with_priced_moves(price);
       problem.budget = budget;
       const auto found = choose_strategies(problem, options());
       const auto* chosen = std::get_if<ChosenStrategies>(&found);
       if (chosen == nullptr) return;
-      const SplitTrial* trial = try_choice("op by op, within " + bytes_text(budget / ranks) +
-                                               (recomputed ? " but for what is recomputed" : ""),
-                                           chosen->choice);
+      const SplitTrial* trial =
+          try_choice("op by op, within " + bytes_text(budget / ranks), chosen->choice);
       if (trial == nullptr || static_cast<double>(trial->whole) <= device) return;
       budget = std::min(budget, chosen->memory) * device / static_cast<double>(trial->whole) *
                kNextBudget;
@@ -276,10 +273,9 @@ class SplitChooser {
     }
   }
 
-  /// The budget, and parts of what the fastest answer takes, up to it: the program's time is no
-  /// simulated one, and what it answers to less memory may be faster. The parts are the same
-  /// whatever the budget, so that with more memory more is tried. Those above the budget rotor
-  /// brings back to it (Liu et al., section 5.3).
+  /// The program's answers to budgets from the least that was found to what its fastest answer
+  /// takes: its time is no simulated one, and what it answers to less memory may be faster. None
+  /// depends on the study's budget, so more memory has all the plans that less has.
   void try_budgets() {
     StrategyProblem problem = problem_->problem();
     problem.budget = std::numeric_limits<double>::infinity();
@@ -287,26 +283,32 @@ class SplitChooser {
     const SplitTrial* all = try_choice("op by op", fastest.choice);
     const double most = all != nullptr ? static_cast<double>(all->whole)
                                        : fixed_ + fastest.memory / study_.parallel.pipeline;
+    problem.budget = least_memory(problem);
+    const auto least = std::get<ChosenStrategies>(choose_strategies(problem, options()));
+    try_choice("least memory", least.choice);
+    if (!rotor_) try_less();
+    const auto low = static_cast<double>(least_whole());
     const auto work = static_cast<double>(std::ssize(kernels_.ops) *
                                           std::max<std::int64_t>(1, study_.num_microbatches()));
     const int parts =
         static_cast<int>(rotor_ ? kRotorParts : std::clamp(kWork / work, kLeastParts, kMostParts));
-    try_budget(budget_);
-    for (int n = 1; n <= parts && (rotor_ || most * n / parts <= budget_); ++n)
-      try_budget(most * n / parts, most * n / parts > budget_);
+    for (int n = 1; low < most && n < parts; ++n)
+      try_budget(low + (most - low) * n / parts, rotor_ ? 1 : kTries);
   }
 
-  /// Less than the least so far, as long as there is: the program's least memory, and what it
-  /// answers to budgets below.
-  void try_smaller() {
-    StrategyProblem problem = problem_->problem();
-    problem.budget = least_memory(problem);
-    const auto found = choose_strategies(problem, options());
-    try_choice("least memory", std::get<ChosenStrategies>(found).choice);
-    for (std::size_t before = kNone; best_ != before && !fits(best_);) {
-      before = best_;
-      try_budget(static_cast<double>(trials_[best_].peak - 1));
+  /// Less than the least so far, as long as there is.
+  void try_less() {
+    for (Bytes before = std::numeric_limits<Bytes>::max(); least_whole() < before;) {
+      before = least_whole();
+      try_budget(static_cast<double>(before - 1), kMostTries);
     }
+  }
+
+  /// Of all that were tried, without recomputation.
+  Bytes least_whole() const {
+    Bytes least = std::numeric_limits<Bytes>::max();
+    for (const SplitTrial& trial : trials_) least = std::min(least, trial.whole);
+    return least;
   }
 
   static StrategyOptions options() {
@@ -316,20 +318,28 @@ class SplitChooser {
     return out;
   }
 
-  [[noreturn]] void fail() const {
+  /// The least that a plan takes is what works: with as much, all is tried that was. Not so where
+  /// rotor may answer otherwise, which is asked.
+  [[noreturn]] void fail() {
+    const double said_budget = budget_;
+    for (int tried = 0; rotor_ && tried < kMostTries && !fits(best_); ++tried) {
+      budget_ = std::max(budget_, static_cast<double>(trials_[best_].peak));
+      choose();
+    }
+    const Bytes least = rotor_ && fits(best_) ? static_cast<Bytes>(budget_) : least_whole();
     const bool by_map = study_.parallel.tensor_memory > 0;
     const bool by_rotor = !by_map && prepared_.study.recompute.memory_budget > 0;
     const bool said = by_map || by_rotor;
     const std::string key = by_map     ? "parallel.tensor_method.memory_budget"
                             : by_rotor ? "recompute.memory_budget"
                                        : "parallel.tensor_method";
-    if (best_ == kNone) throw plan_error(study_, *refused_);
     throw plan_error(
-        study_, {"no splits of ops" + std::string(rotor_ ? " and no recomputation" : "") + " fit " +
-                     bytes_text(budget_) + " a device" + (said ? "" : ", which is what it has") +
-                     "; the smallest budget that works is " + std::to_string(trials_[best_].peak) +
-                     " B (" + bytes_text(trials_[best_].peak) + ")",
-                 key});
+        study_,
+        {"no splits of ops" + std::string(rotor_ ? " and no recomputation" : "") + " fit " +
+             bytes_text(said_budget) + " a device" + (said ? "" : ", which is what it has") +
+             "; the smallest budget that " + (rotor_ ? "was found to work" : "works") + " is " +
+             std::to_string(least) + " B (" + bytes_text(least) + ")",
+         key});
   }
 
   const Prepared& prepared_;
@@ -337,10 +347,9 @@ class SplitChooser {
   std::vector<int> mesh_;  // of the program, and of the plan that it is told
   MapPlan plan_;
   Graph kernels_;
-  bool rotor_;               // recomputation is chosen with the splits
-  bool recomputes_ = false;  // of each sharding at once
-  double budget_;            // bytes of a device
-  double fixed_ = 0;         // of it, whatever is chosen
+  bool rotor_;        // recomputation is chosen with the splits
+  double budget_;     // bytes of a device
+  double fixed_ = 0;  // of it, whatever is chosen
   PlannedGraph whole_;
   std::optional<MapProblem> problem_;
   std::optional<Infeasible> refused_;  // why the first that has no Program has none

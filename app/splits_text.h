@@ -17,9 +17,10 @@ struct SplitTrial {
   std::vector<int> mesh;  // of the tensor group
   std::vector<GivenSharding> ops;
   PlannedGraph planned;
-  Seconds step = 0;
-  Bytes peak = 0;                            // of the rank that needs most
-  Bytes whole = 0;                           // the same, without what rotor recomputes
+  Seconds once = 0;  // where nothing is recomputed by rotor
+  Bytes whole = 0;   // then, of the rank that needs most
+  Seconds step = 0;  // with what is
+  Bytes peak = 0;
   std::optional<RecomputeConfig> recompute;  // what rotor has chosen
   std::vector<std::string> lines;            // what it computes again
 };
