@@ -136,6 +136,7 @@ class MapRules {
     const std::int64_t number = op.outputs.empty() ? -1 : entry_of(op.outputs[0]);
     if (number < 0) return out;
     for (const auto& [name, axes] : list_[number].uses) {
+      if (name == kWhole) continue;
       const int index = find_index(space, name);
       const Axes early = among(axes, tensor_);
       if (index >= 0 && !early.empty()) out.push_back({index, early});

@@ -65,7 +65,8 @@ class StrategyReader {
     for (const IndexSplit& split : strategy_.split) {
       use(set_of(split.axes));
       const OpIndex& one = index(split.index);
-      if (one.use == IndexUse::kWhole) refuse("index " + one.name + " is whole");
+      if (one.use == IndexUse::kWhole)
+        refuse("index " + one.name + " cannot be split: each rank needs all of it");
       if (one.use == IndexUse::kExchanged)
         refuse("index " + one.name + " is split by an expansion of the op alone");
     }

@@ -252,6 +252,18 @@ TEST_CASE("map goes with pipelines, replicas and ZeRO") {
   }
 }
 
+TEST_CASE("map splits a model one of whose ops takes a part of a dim") {
+  // The index of that dim is called whole, as what lists say of ops that nothing splits.
+  const Prepared chosen =
+      prepare_text("model: {onnx: " TRAINYARD_SOURCE_DIR
+                   "/tests/golden/onnx/writes-script.onnx, loss: cross_entropy}\n"
+                   "cluster: dgx-a100-80g\nparallel: {tensor: 2, tensor_method: map}\n"
+                   "training: {global_batch: 8, microbatch: 2}\n");
+  CHECK(!chosen.study.parallel.tensor_ops.empty());
+  const Prepared again = prepare_text(resolved_study_text(chosen.study));
+  CHECK(program_digest(compiled_program(again)) == program_digest(compiled_program(chosen)));
+}
+
 TEST_CASE("one rank has nothing to choose") {
   const Prepared one = prepare_text(
       kGpt, {"parallel={tensor: 1, data: 8, tensor_method: map}", "training.microbatch=1"});

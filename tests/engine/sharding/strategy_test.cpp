@@ -145,7 +145,8 @@ TEST_CASE("sums over a split index are partial, and largest values candidates") 
         "[R, R] E(a) , [a, R] -> [R, R, R] P(a)");
   CHECK(split_by(space_of("softmax", {{4, 8}}), {{"t", {0}}}, mesh) ==
         "index t is split by an expansion of the op alone");
-  CHECK(split_by(space_of("select_first", {{4, 8, 16}}), {{"s", {0}}}, mesh) == "index s is whole");
+  CHECK(split_by(space_of("select_first", {{4, 8, 16}}), {{"s", {0}}}, mesh) ==
+        "index s cannot be split: each rank needs all of it");
 }
 
 TEST_CASE("ops that only carry elements keep parts apart") {
