@@ -12,6 +12,7 @@
 
 #include "app/commands.h"
 #include "app/prepare.h"
+#include "app/splits_text.h"
 #include "engine/base/cut_middle.h"
 #include "engine/base/format.h"
 #include "engine/base/readable.h"
@@ -103,7 +104,7 @@ std::string passes_text(const PassLog& log) {
 constexpr std::size_t kLayerLines = 36;  // all tensors of most layers
 
 /// Sections of a text whose first line is a title: the middle of each is left out, but not its last
-/// `notes` lines.
+/// `notes` lines, nor the line of what was chosen.
 class Brief {
  public:
   static constexpr std::size_t kSectionLines = 14;
@@ -117,8 +118,12 @@ class Brief {
     }
     std::vector<std::string> lines = lines_of(section);
     const auto begin = lines.begin() + 1, end = lines.end() - static_cast<std::ptrdiff_t>(notes);
-    std::vector<std::string> out =
-        cut_middle(std::vector<std::string>(begin, end), most, "  ", kHint);
+    const auto chosen = std::find_if(
+        begin, end, [](const std::string& line) { return line.starts_with(kChosenMark); });
+    const std::vector<std::string> all(begin, end);
+    std::vector<std::string> out = chosen == end
+                                       ? cut_middle(all, most, "  ", kHint)
+                                       : cut_around(all, chosen - begin, most, "  ", kHint);
     out.insert(out.begin(), lines.front());
     out.insert(out.end(), end, lines.end());
     text_ += joined(out) + "\n";

@@ -59,7 +59,7 @@ std::vector<std::string> splits_text(const PlannedGraph& whole, const MapPlan& p
                    [](const auto* a, const auto* b) { return a->step < b->step; });
   const SplitTrial* const best = &chosen.trials[chosen.best];
   for (const SplitTrial* trial : trials) {
-    lines.push_back(format("  %s %s, %s  %s", trial == best ? "*" : " ",
+    lines.push_back(format("%s%s, %s  %s", trial == best ? kChosenMark : "    ",
                            duration_text(trial->step).c_str(), bytes_text(trial->peak).c_str(),
                            trial->name.c_str()));
   }

@@ -33,6 +33,9 @@ struct ChosenSplits {
   std::vector<std::string> lines;
 };
 
+/// With what the line of the sharding that was chosen begins; those of others do not.
+inline constexpr const char* kChosenMark = "  * ";
+
 /// `plan`: on the best one's mesh. The trials, fastest first; then each op that layers repeat once:
 /// its split, how its result is stored, what it takes, and the next best split with all others as
 /// they are.

@@ -20,6 +20,23 @@ std::vector<std::string> cut_middle(const std::vector<std::string>& lines, std::
   return out;
 }
 
+std::vector<std::string> cut_around(const std::vector<std::string>& lines, std::size_t kept,
+                                    std::size_t most, std::string_view indent,
+                                    std::string_view hint) {
+  check(most >= 5, "what is left out twice, beside a first line, the line that stays, a last line");
+  const std::size_t before = most / 2, behind = most - 1 - before;
+  if (lines.size() <= most || kept < before || kept + behind >= lines.size())
+    return cut_middle(lines, most, indent, hint);
+  const std::size_t front = before - 1, back = behind - 1;
+  std::vector<std::string> out(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(front));
+  if (kept > front) out.push_back(left_out_line(kept - front, indent, hint));
+  out.push_back(lines[kept]);
+  const std::size_t rest = lines.size() - back - kept - 1;
+  if (rest > 0) out.push_back(left_out_line(rest, indent, hint));
+  out.insert(out.end(), lines.end() - static_cast<std::ptrdiff_t>(back), lines.end());
+  return out;
+}
+
 std::string left_out_line(std::size_t count, std::string_view indent, std::string_view hint) {
   return std::string(indent) + "... " + plural(static_cast<std::int64_t>(count), "line") +
          " left out" + std::string(hint);

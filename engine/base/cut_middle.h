@@ -14,6 +14,11 @@ namespace trainyard {
 std::vector<std::string> cut_middle(const std::vector<std::string>& lines, std::size_t most,
                                     std::string_view indent, std::string_view hint);
 
+/// The same with a line of the middle that stays, where it is; most is at least 5.
+std::vector<std::string> cut_around(const std::vector<std::string>& lines, std::size_t kept,
+                                    std::size_t most, std::string_view indent,
+                                    std::string_view hint);
+
 /// "... 12 lines left out", with both of these.
 std::string left_out_line(std::size_t count, std::string_view indent, std::string_view hint);
 

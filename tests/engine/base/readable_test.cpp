@@ -66,6 +66,11 @@ TEST_CASE("of a long list the middle is left out, and how much of it") {
   CHECK(cut_middle(lines, 6, "  ", "; more") ==
         std::vector<std::string>{"a", "b", "c", "  ... 2 lines left out; more", "f", "g"});
   CHECK(cut_middle(lines, 3, "", "") == std::vector<std::string>{"a", "... 5 lines left out", "g"});
+  // The fourth stays; the second is of those that do anyway.
+  CHECK(cut_around(lines, 3, 6, "", "; more") ==
+        std::vector<std::string>{"a", "b", "... 1 line left out; more", "d",
+                                 "... 2 lines left out; more", "g"});
+  CHECK(cut_around(lines, 1, 6, "", "") == cut_middle(lines, 6, "", ""));
   CHECK(lines_of("x\n\ny\n") == std::vector<std::string>{"x", "", "y"});
   CHECK(joined({"x", "", "y"}) == "x\n\ny\n");
   std::string words = " ";
