@@ -13,9 +13,11 @@
 #include "app/analytic_step.h"
 #include "app/choose_rotor.h"
 #include "app/peer_shardings.h"
+#include "app/splits_study.h"
 #include "app/splits_text.h"
 #include "engine/base/format.h"
 #include "engine/base/readable.h"
+#include "engine/passes/given_sharding.h"
 #include "engine/passes/one_stage_graph.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/select_kernels.h"
@@ -24,7 +26,6 @@
 #include "engine/planner/axis_links.h"
 #include "engine/planner/map_problem.h"
 #include "engine/planner/memory_profile.h"
-#include "engine/schedule/schedule_names.h"
 #include "engine/strategies/choose_strategies.h"
 #include "study/compile_study.h"
 #include "study/study_origin.h"
@@ -42,39 +43,6 @@ constexpr double kNextPrice = 4;
 constexpr std::int64_t kBranchSteps = 2'000;
 constexpr std::size_t kMostPaired = 1024;  // ranks whose pairs are looked at
 
-/// That of a device: what the study says, the least where it says it twice, or what there is.
-Bytes budget_of(const Prepared& prepared) {
-  const Bytes map = prepared.study.parallel.tensor_memory,
-              rotor = prepared.study.recompute.memory_budget;
-  if (map > 0 && rotor > 0) return std::min(map, rotor);
-  return map + rotor > 0 ? map + rotor : capacity_of(prepared);
-}
-
-/// As the study is, with nothing left to the cost of a Program that there is not yet.
-Study evaluated_study(Study study) {
-  if (study.partition.chooses_cuts()) study.partition = {};
-  if (is_searched_schedule(study.schedule.method) && study.schedule.rows.empty())
-    study.schedule = {};
-  if (study.recompute.method == RecomputeConfig::Method::kStageAware && !study.recompute.first)
-    study.recompute.first = 0;
-  if (leaves_to_rotor(study)) study.recompute = {};
-  return study;
-}
-
-/// The model on one device: what ops take that nothing splits.
-Study one_device(Study study) {
-  study.parallel.tensor = 1;
-  study.parallel.tensor_mesh = {};
-  study.parallel.tensor_ops = {};
-  study.parallel.tensor_method = "megatron";
-  study.recompute = {};
-  study.offload = {};
-  // What ops take in proportion: neither casts nor documents change with how they are split.
-  study.training.fp8 = {};
-  study.documents = {};
-  return study;
-}
-
 class SplitChooser {
  public:
   explicit SplitChooser(const Prepared& prepared)
@@ -85,14 +53,15 @@ class SplitChooser {
         kernels_(select_kernels(prepared.model, prepared.software,
                                 study_.training.flash_attention == FlashAttention::kOn)),
         rotor_(leaves_to_rotor(prepared.study)),
-        budget_(static_cast<double>(budget_of(prepared))) {}
+        budget_(static_cast<double>(budget_of_splits(prepared))) {}
 
   ChosenSplits run() {
     if (study_.documents.on()) separate_documents(kernels_);
     auto whole = plan_whole(kernels_, plan_);
     if (const auto* reason = std::get_if<Infeasible>(&whole)) throw plan_error(study_, *reason);
     whole_ = std::get<PlannedGraph>(std::move(whole));
-    const bool said = is_said(prepared_.study, kTensorMeshKey);
+    // A sharding of the study's own names axes of this mesh.
+    const bool said = is_said(prepared_.study, kTensorMeshKey) || !study_.sharding.empty();
     for (NamedSharding& peer :
          peer_shardings(kernels_, prepared_.study.parallel, study_.model.family,
                         said ? PeerMeshes::kOwn : PeerMeshes::kAll))
@@ -112,6 +81,7 @@ class SplitChooser {
     out.best = best_;
     const SplitTrial& best = out.trials[best_];
     out.problem = &*problem_;
+    out.given = given_;
     if (best.mesh == mesh_) out.choice = problem_->choice_of(best.planned);
     study_.parallel.tensor_mesh = best.mesh;
     out.lines = splits_text(whole_, map_plan(study_.parallel), out);
@@ -161,7 +131,7 @@ class SplitChooser {
     return &trials_.back();
   }
 
-  /// Of all that were tried, what keeps the budget fastest, or what takes least. Those that take
+  /// Among all that were tried, what keeps the budget fastest, or what takes least. Those that take
   /// too much rotor brings back to it (Liu et al., section 5.3), the fastest without it first: few
   /// others can win.
   void choose() {
@@ -211,6 +181,12 @@ class SplitChooser {
     const auto& training = std::get<TrainingGraph>(one);
     problem_.emplace(whole_, training, plan_.tensor, prepared_.hardware, prepared_.software,
                      costs(training));
+    const auto found = find_given(whole_, study_.sharding);
+    const auto* given = std::get_if<FoundSharding>(&found);
+    for (std::size_t n = 0; given != nullptr && n < given->ops.size(); ++n) {
+      problem_->require(given->ops[n].op, given->ops[n].strategy);
+      given_.push_back(given->ops[n].op);
+    }
   }
 
   /// Memory by what the unsplit model takes: of a parameter, and of what a microbatch keeps.
@@ -304,7 +280,7 @@ class SplitChooser {
     }
   }
 
-  /// Of all that were tried, without recomputation.
+  /// Among all that were tried, without recomputation.
   Bytes least_whole() const {
     Bytes least = std::numeric_limits<Bytes>::max();
     for (const SplitTrial& trial : trials_) least = std::min(least, trial.whole);
@@ -352,6 +328,7 @@ class SplitChooser {
   double fixed_ = 0;  // of it, whatever is chosen
   PlannedGraph whole_;
   std::optional<MapProblem> problem_;
+  std::vector<OpId> given_;            // ops that the study's sharding splits
   std::optional<Infeasible> refused_;  // why the first that has no Program has none
   std::vector<SplitTrial> trials_;
   std::size_t best_ = kNone;

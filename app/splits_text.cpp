@@ -71,7 +71,12 @@ std::vector<std::string> splits_text(const PlannedGraph& whole, const MapPlan& p
     const auto found = std::find_if(ops.keys().begin(), ops.keys().end(), [&](OpId id) {
       return matches_pattern(one.modules, name_of_op(whole.graph, ops[id]));
     });
-    if (chosen.choice && found != ops.keys().end()) {
+    const bool known = found != ops.keys().end();
+    if (known && std::count(chosen.given.begin(), chosen.given.end(), *found) > 0) {
+      lines.push_back("  " + one.modules + "  as the study's sharding says");
+      continue;
+    }
+    if (chosen.choice && known) {
       const std::size_t node = (*found).number();
       const SplitOption& option = chosen.problem->option(node, (*chosen.choice)[node]);
       text +=

@@ -30,6 +30,7 @@ struct ChosenSplits {
   std::size_t best = 0;
   const MapProblem* problem = nullptr;
   std::optional<Choice> choice;  // of the problem, that the best is; nullopt: it has none such
+  std::vector<OpId> given;       // whose strategies the study's sharding says
   std::vector<std::string> lines;
 };
 

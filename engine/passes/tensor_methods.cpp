@@ -53,8 +53,7 @@ constexpr NotBeside kNotMap[] = {
      "chooses for all ops; leave it out, or fix ops by tensor_method: {name: map, ops: {...}}"},
     {Beside::kOverlap,
      "may split the batch over any of its axes, and chunks of a microbatch would lie on some of "
-     "their ranks; write none"},
-    {Beside::kSharding, "chooses how each op is split; leave one of them out"}};
+     "their ranks; write none"}};
 
 constexpr NotBeside kNotOfForm[] = {
     {Beside::kSequenceParallel, "splits samples and features, not the sequence; write false"},

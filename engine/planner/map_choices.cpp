@@ -6,6 +6,36 @@
 
 namespace trainyard {
 
+namespace {
+
+/// Whether `split` has all uses of the axes that `wanted` has of some.
+bool has_uses(const Strategy& split, const Strategy& wanted, AxisSet axes) {
+  const auto used = [&](const Strategy& strategy, int index) {
+    AxisSet set = 0;
+    for (const IndexSplit& one : strategy.split) {
+      if (one.index == index) set = static_cast<AxisSet>(set | (set_of(one.axes) & axes));
+    }
+    return set;
+  };
+  return std::all_of(wanted.split.begin(), wanted.split.end(), [&](const IndexSplit& one) {
+    const AxisSet set = used(wanted, one.index);
+    return (used(split, one.index) & set) == set;
+  });
+}
+
+}  // namespace
+
+void MapProblem::require(OpId op, const Strategy& strategy) {
+  const std::vector<SplitOption>& options = *options_[op.number()];
+  const auto fits = [&](const SplitOption& option) {
+    return has_uses(option.split.strategy, strategy, set_of(tensor_));
+  };
+  if (std::none_of(options.begin(), options.end(), fits)) return;
+  for (std::size_t k = 0; k < options.size(); ++k) {
+    if (!fits(options[k])) problem_.nodes[op.number()].cost[k] = kImpossible;
+  }
+}
+
 std::string MapProblem::uses_text(std::size_t op, std::size_t strategy) const {
   const Op& of = whole_.graph.ops[OpId(static_cast<std::int32_t>(op))];
   const auto space = base_space(whole_, of);

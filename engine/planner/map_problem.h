@@ -57,6 +57,9 @@ class MapProblem {
              const HardwareProfile& hardware, const SoftwareProfile& software,
              const MapCosts& costs);
 
+  /// The op is to use axes so, among others; an op that no option uses so stays free.
+  void require(OpId op, const Strategy& strategy);
+
   /// A node for each op, in their order.
   const StrategyProblem& problem() const { return problem_; }
   /// The same, with so many seconds for each byte on a device that moves make and backwards read.

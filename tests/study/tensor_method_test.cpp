@@ -360,8 +360,6 @@ TEST_CASE("what does not go with method map is said at its place") {
                              "costs least; write false"));
   CHECK_THAT(error("map", {"parallel.tensor={tp0: 2, tp1: 2}"}),
              Catch::Contains("write 4 and tensor_method: {name: map, mesh: [2, 2]}"));
-  CHECK_THAT(error("{name: map, mesh: [4]}", {"sharding={'*.mlp.fc1': {weight: [tp, R]}}"}),
-             Catch::Contains("sharding: method map chooses how each op is split"));
 }
 
 }  // namespace trainyard

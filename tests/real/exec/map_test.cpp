@@ -40,6 +40,21 @@ TEST_CASE("what map chooses trains as one device does in every family") {
   }
 }
 
+TEST_CASE("what map chooses around a sharding of the study's own trains as one device does") {
+  const Sets batch = {"training.microbatch=2"};
+  for (const std::string family : {"gpt", "llama"}) {
+    const std::string layer = family == "gpt" ? "fc1" : "gate_up";
+    const LoopbackRun one = run_loopback(study(family), batch, {.steps = 2});
+    for (const std::string given :
+         {"{strategy: {o: tp0, i: tp1}}", "{strategy: {d0: tp1, o: tp0}}"}) {
+      CAPTURE(family, given);
+      const Sets sets = joined(on_mesh("[2, 2]", 4),
+                               {batch[0], "sharding={'*.mlp." + layer + "': " + given + "}"});
+      check_same(one, run_loopback(study(family), sets, {.steps = 2}), kFp64);
+    }
+  }
+}
+
 TEST_CASE("what map chooses for images trains as one device does") {
   const std::string map = "parallel.tensor_method=map";
   const std::vector<Sets> ranks = {
