@@ -53,6 +53,13 @@ std::string number_of(const std::string& map, const std::string& key) {
   return entry == nullptr || entry->aliases.empty() ? "" : said_in_short(map, key);
 }
 
+/// Whether the value of `map`.`key` may be a map.
+bool takes_map(const std::string& map, const std::string& key) {
+  const StudyKey* entry = entry_of(map, key);
+  return entry != nullptr &&
+         (form_of<MapForm>(*entry) != nullptr || form_of<EntriesForm>(*entry) != nullptr);
+}
+
 /// Whether the table has the key, or one that it may have been meant for: reading refuses that.
 bool is_meant(const KeyTable& table, const std::string& key) {
   std::vector<std::string> names;
@@ -120,8 +127,8 @@ std::string any_key_of_alias(const std::string& path) {
   std::string found = path;
   each_alias([&](const std::string& map, const std::string& alias, const std::string& key) {
     for (const std::string& word : {alias, map + "." + alias}) {
-      // A word that stands for a map has its keys: cp.method.
-      const bool within = path.starts_with(word + ".") && !said_in_short(map, key).empty();
+      // A word that stands for a map has its keys: cp.method, tp.tp0.
+      const bool within = path.starts_with(word + ".") && takes_map(map, key);
       if (path == word || within) found = map + "." + key + path.substr(word.size());
     }
   });

@@ -171,6 +171,9 @@ TEST_CASE("options and sweeps take short words") {
   CHECK(key_of_alias("gbs.peak") == "gbs.peak");
   CHECK(key_of_alias("cp.method") == "parallel.context.method");
   CHECK(key_of_alias("parallel.cp.method") == "parallel.context.method");
+  CHECK(key_of_alias("tp.tp0") == "parallel.tensor.tp0");
+  CHECK(key_of_alias("parallel.tp.tp1") == "parallel.tensor.tp1");
+  CHECK(key_of_alias("pp.tp0") == "pp.tp0");
   const Sweep sweep = read_sweep(YamlNode::parse("{tp: [1, 2], parallel.pp: [1, 2]}", "s.yaml"));
   CHECK(sweep.keys()[0]->path == "parallel.tensor");
   CHECK(sweep.keys()[1]->path == "parallel.pipeline");
