@@ -158,8 +158,6 @@ void resolve_replicas(Study& study) {
          "is stages or flat with partition.replicas, whose numbers of ranks letters cannot place");
   refuse(parallel.d2d_buffer > 0, "parallel.d2d_buffer",
          "does not go with " + own + "; leave one of them out");
-  refuse(study.schedule.post_validation, "schedule.post_validation",
-         "does not go with " + own + "; leave one of them out");
   parallel.data = *std::max_element(replicas.begin(), replicas.end());
   study.origins["parallel.data"] = derived_origin("the most of partition.replicas");
   parallel.replicas = parallel.data > 1 ? replicas : std::vector<int>{};

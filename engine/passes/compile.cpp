@@ -170,11 +170,12 @@ constexpr std::tuple kDraftPasses = {
          find_draft_violation},
     Pass{"replicas", [](const PassSource& of) { return !of.plan.parallel.replicas.empty(); },
          [](const PassSource& of) {
-           return std::tuple(of.plan.parallel.replicas, microbatch_sizes(of.plan.training));
+           return std::tuple(of.plan.parallel.replicas, microbatch_sizes(of.plan.training),
+                             of.plan.schedule.post_validation);
          },
          [](ProgramDraft& draft, const PassContext&, const std::vector<int>& replicas,
-            const std::vector<std::int64_t>& sizes) {
-           return split_transfers(draft, replica_classes(replicas, draft.forms, sizes),
+            const std::vector<std::int64_t>& sizes, bool passes_norm) {
+           return split_transfers(draft, replica_classes(replicas, draft.forms, sizes, passes_norm),
                                   local_sizes(sizes, replicas));
          },
          find_draft_violation},
@@ -219,8 +220,10 @@ constexpr std::tuple kDraftPasses = {
          },
          find_draft_violation},
     Pass{"post_validation", [](const PassSource& of) { return of.plan.schedule.post_validation; },
-         [](const PassSource&) { return std::tuple(); },
-         [](ProgramDraft& draft, const PassContext&) { add_post_validation(draft); },
+         [](const PassSource& of) { return std::tuple(of.plan.parallel.replicas); },
+         [](ProgramDraft& draft, const PassContext&, const std::vector<int>& replicas) {
+           return add_post_validation(draft, replicas);
+         },
          find_draft_violation}};
 
 /// All that the training graphs depend on: inputs of both tables, and of what is between them.

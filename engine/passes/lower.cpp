@@ -46,7 +46,7 @@ class Lowering {
     auto timed = time_schedule(schedule_, {});
     if (auto* reason = std::get_if<Infeasible>(&timed)) return *reason;
     const auto& timing = std::get<ScheduleTiming>(timed);
-    const auto validation = validation_calls(step_, calls_, timing);
+    const auto validation = validation_calls(draft_, calls_, timing);
     const auto fill = [&](TransferOrder order) {
       fill_lists(place_transfers(draft_, schedule_, calls_, places_, timing, validation, order));
     };
@@ -153,7 +153,7 @@ class Lowering {
       add_at(around.puts, i);
       add_at(turn_frees, i);
     }
-    add_tail(rank, calls, add);
+    add_tail(of_class, calls, add);
   }
 
   /// What is called for each action of a rank. A call whose next one finds its first units gathered
@@ -304,7 +304,8 @@ class Lowering {
   }
 
   template <typename Add>
-  void add_tail(std::int32_t rank, std::vector<Call>& calls, const Add& add) {
+  void add_tail(std::int32_t of_class, std::vector<Call>& calls, const Add& add) {
+    const std::int32_t rank = draft_.classes[of_class].rank;
     const auto& own = draft_.plan.of_rank[rank];
     // A framework that does not overlap starts its reductions when the whole backward has ended.
     const CallRef last_compute{static_cast<std::uint32_t>(last_compute_call(calls))};
@@ -319,7 +320,7 @@ class Lowering {
       if (!software_.overlap_data_parallel) calls.back().after.push_back(last_compute);
     }
     add(step_.loss[rank], -1);
-    add(step_.norm[rank], -1);
+    add(step_.norm_of_class.empty() ? step_.norm[rank] : step_.norm_of_class[of_class], -1);
     add(step_.update[rank], -1);
   }
 

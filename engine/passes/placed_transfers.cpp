@@ -201,7 +201,7 @@ Indexed<std::int32_t, std::vector<PlacedTransfer>> place_transfers(
   const auto validate_until = [&](double time) {
     for (; next < validation.size() && validation[next].time < time; ++next) {
       const ValidationCall& call = validation[next];
-      placed[call.rank].push_back(
+      placed[call.of_class].push_back(
           {.desired = call.desired, .latest = call.latest, .validation = call.segment});
     }
   };

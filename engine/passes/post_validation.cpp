@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/passes/split_transfers.h"
 #include "engine/passes/step_reductions.h"
 #include "engine/passes/step_segments.h"
 #include "engine/program/add_attrs.h"
@@ -16,11 +18,17 @@ namespace {
 
 class PostValidation {
  public:
-  explicit PostValidation(ProgramDraft& draft) : draft_(draft), step_(draft.step) {}
+  PostValidation(ProgramDraft& draft, const std::vector<int>& replicas)
+      : draft_(draft),
+        step_(draft.step),
+        replicas_(replicas) {}
 
   void run() {
     keep_gradients();
     keep_norm_in_rank();
+    for (auto* of_class : {&step_.norm_of_class, &step_.validate, &step_.correct, &step_.pass_norm,
+                           &step_.receive_norm})
+      of_class->resize(draft_.classes.size(), kNoIndex);
     for (std::int32_t rank = 0; rank < draft_.num_ranks; ++rank) {
       const ValueId sum = sum_so_far(rank);
       update_optimistically(rank, sum);
@@ -75,6 +83,54 @@ class PostValidation {
     return op;
   }
 
+  /// Whom a replica tells, of the next pipeline rank or the one before.
+  std::vector<TransferId> peers(std::int32_t rank, bool next, int turns) {
+    if (replicas_.empty()) return {next ? kToNext : kToPrevious};
+    const std::int32_t offset = next ? 1 : -1;
+    std::vector<TransferId> out;
+    for (int turn = 0; turn < turns; ++turn) {
+      out.push_back(transfer_by(program(), offset,
+                                pairs_of_number(replicas_[rank], replicas_[rank + offset], turn)));
+    }
+    return out;
+  }
+  /// Whom one hears from.
+  TransferId peer(std::int32_t rank, bool next, int turn) {
+    if (replicas_.empty()) return next ? kToNext : kToPrevious;
+    const std::int32_t offset = next ? 1 : -1;
+    ReplicaPairs pairs = pairs_of_number(replicas_[rank + offset], replicas_[rank], turn);
+    for (auto& [own, other] : pairs) std::swap(own, other);
+    std::sort(pairs.begin(), pairs.end());
+    return transfer_by(program(), offset, pairs);
+  }
+
+  /// A segment for each class of a pipeline rank: `ops_of` says what one does whose replicas have
+  /// these turns. None: nothing. `known`: takes the first one's ops.
+  template <typename OpsOf>
+  void add_for_classes(std::int32_t rank, const std::string& name, Phase phase,
+                       Numbered<SegmentId>& of_class, const OpsOf& ops_of,
+                       SegmentId known = kNoIndex) {
+    std::map<NumberTurns, SegmentId> made;
+    int number = 0;
+    for (const std::int32_t c : draft_.classes.keys()) {
+      if (draft_.classes[c].rank != rank) continue;
+      const auto [at, fresh] = made.try_emplace(draft_.classes[c].norm, kNoIndex);
+      if (fresh) {
+        std::vector<ProgramOp> ops = ops_of(draft_.classes[c].norm);
+        if (known != kNoIndex) {
+          program().segments[known].ops = std::move(ops);
+          at->second = std::exchange(known, kNoIndex);
+          ++number;
+        } else if (!ops.empty()) {
+          const std::string more = number == 0 ? "" : "." + std::to_string(number);
+          at->second = add_segment(rank, name + more, phase, std::move(ops));
+          ++number;
+        }
+      }
+      of_class[c] = at->second;
+    }
+  }
+
   SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase,
                         std::vector<ProgramOp> ops) {
     return add_step_segment(program(), stage, name, phase, std::move(ops));
@@ -120,32 +176,51 @@ class PostValidation {
     }
     const std::string at = "@" + std::to_string(rank);
     ValueId sum = own;
-    step_.receive_norm.push_back(kNoIndex);
+    ValueId before = kNoIndex;
+    std::vector<ProgramOp> adds;
     if (rank > 0) {
-      const ValueId before = number("norm_before" + at, type);
+      before = number("norm_before" + at, type);
       sum = number("norm_so_far" + at, type);
-      ProgramOp receive = transfer(OpKind::kRecv, kToPrevious, before);
-      if (receives_ahead(rank)) {
-        step_.receive_norm.back() =
-            add_segment(rank, "RECV_NORM", Phase::kUpdate, {std::move(receive)});
-      } else {
-        norm.push_back(std::move(receive));
-      }
-      norm.push_back(kernel(OpKind::kAdd, {before, own}, sum));
+      adds.push_back(kernel(OpKind::kAdd, {before, own}, sum));
       if (is_last(rank) && has_tied(rank)) {  // VALIDATE writes where the sum lies
         guard_of_tied_ = number("norm_known" + at, type);
-        norm.push_back(kernel(OpKind::kAdd, {before, own}, guard_of_tied_));
+        adds.push_back(kernel(OpKind::kAdd, {before, own}, guard_of_tied_));
       }
     }
-    if (!is_last(rank)) norm.push_back(transfer(OpKind::kSend, kToNext, sum));
-    ops(id) = std::move(norm);
+    const auto receives = [&](const NumberTurns& turns) -> std::vector<ProgramOp> {
+      if (rank == 0) return {};
+      return {transfer(OpKind::kRecv, peer(rank, false, turns.receives_previous), before)};
+    };
+    if (receives_ahead(rank))
+      add_for_classes(rank, "RECV_NORM", Phase::kUpdate, step_.receive_norm, receives);
+    const ValueId flag = number("updated@" + std::to_string(rank), DType::kUint8);
+    updated_.push_back(flag);
+    const auto all_of = [&](const NumberTurns& turns) {
+      std::vector<ProgramOp> all = norm;
+      if (!receives_ahead(rank)) append(all, receives(turns));
+      append(all, adds);
+      if (!is_last(rank)) append(all, sends(rank, true, turns.sends_next, sum));
+      all.push_back(kernel(OpKind::kWithinClip, {sum}, flag));
+      return all;
+    };
+    add_for_classes(rank, "NORM", Phase::kUpdate, step_.norm_of_class, all_of, id);
     return sum;
+  }
+
+  std::vector<ProgramOp> sends(std::int32_t rank, bool next, int turns, ValueId value) {
+    std::vector<ProgramOp> out;
+    for (const TransferId to : peers(rank, next, turns))
+      out.push_back(transfer(OpKind::kSend, to, value));
+    return out;
+  }
+
+  static void append(std::vector<ProgramOp>& to, const std::vector<ProgramOp>& more) {
+    to.insert(to.end(), more.begin(), more.end());
   }
 
   /// Rewrites UPDATE: it looks at the sum so far alone, and what stays is not freed.
   void update_optimistically(std::int32_t rank, ValueId sum) {
-    const ValueId flag = number("updated@" + std::to_string(rank), DType::kUint8);
-    ops(step_.norm[rank]).push_back(kernel(OpKind::kWithinClip, {sum}, flag));
+    const ValueId flag = updated_.back();
     std::vector<ProgramOp>& update = ops(step_.update[rank]);
     for (ProgramOp& op : update) {
       if (op.kind != OpKind::kFree) continue;
@@ -162,7 +237,6 @@ class PostValidation {
       op.reads = {op.reads.back()};
       op.guard = Operand{is_tied(rank, op.reads.back().value) ? guard_of_tied(rank, sum) : flag, 0};
     }
-    updated_.push_back(flag);
   }
 
   /// Weights that several ranks hold are updated by all of them or by none, whatever the part of
@@ -184,21 +258,29 @@ class PostValidation {
     const std::string at = "@" + std::to_string(rank);
     const DType type = program().values[sum].dtype;
     const ValueId all = number("norm_all" + at, type);
-    ProgramOp hear;
+    ProgramOp largest;
     if (is_last(rank)) {
       program().values[all].alias = Alias{sum, 0, kNoIndex};
-      hear = largest_of_replicas(sum, all);
-    } else {
-      hear = transfer(OpKind::kRecv, kToNext, all);
+      largest = largest_of_replicas(sum, all);
     }
-    hear.host_sync =
-        true;  // the host decides whether CORRECT is called, and whether the step is void
-    step_.validate.push_back(add_segment(rank, "VALIDATE", Phase::kUpdate, {std::move(hear)}));
-    step_.correct.push_back(add_segment(rank, "CORRECT", Phase::kCorrect,
-                                        correction(rank, all, guard_of_tied(rank, sum))));
-    step_.pass_norm.push_back(rank == 0 ? kNoIndex
-                                        : add_segment(rank, "PASS_NORM", Phase::kUpdate,
-                                                      {transfer(OpKind::kSend, kToPrevious, all)}));
+    const auto hears = [&](const NumberTurns& turns) {
+      std::vector<ProgramOp> hear = {
+          is_last(rank) ? largest
+                        : transfer(OpKind::kRecv, peer(rank, true, turns.receives_next), all)};
+      hear.back().host_sync =
+          true;  // the host decides whether CORRECT is called, and whether the step is void
+      return hear;
+    };
+    add_for_classes(rank, "VALIDATE", Phase::kUpdate, step_.validate, hears);
+    const SegmentId correct = add_segment(rank, "CORRECT", Phase::kCorrect,
+                                          correction(rank, all, guard_of_tied(rank, sum)));
+    for (const std::int32_t c : draft_.classes.keys()) {
+      if (draft_.classes[c].rank == rank) step_.correct[c] = correct;
+    }
+    if (rank == 0) return;
+    add_for_classes(
+        rank, "PASS_NORM", Phase::kUpdate, step_.pass_norm,
+        [&](const NumberTurns& turns) { return sends(rank, false, turns.sends_previous, all); });
   }
 
   /// On the last rank, so that the sum that goes back is the same on all replicas to the last bit.
@@ -249,6 +331,7 @@ class PostValidation {
 
   ProgramDraft& draft_;
   StepSegments& step_;
+  const std::vector<int>& replicas_;  // of each pipeline rank, if unlike
   GroupId group_ = kNoIndex;
   bool several_ = false;              // ranks of the group
   ValueId guard_of_tied_ = kNoIndex;  // of the last rank: its sum so far, which stays
@@ -288,16 +371,30 @@ RankBegins begins(const std::vector<PlannedCall>& calls, const std::vector<doubl
 
 }  // namespace
 
-void add_post_validation(ProgramDraft& draft) {
-  if (draft.num_ranks == 1 || draft.step.norm.front() == kNoIndex) return;
-  PostValidation(draft).run();
+std::optional<Infeasible> add_post_validation(ProgramDraft& draft,
+                                              const std::vector<int>& replicas) {
+  if (draft.num_ranks == 1 || draft.step.norm.front() == kNoIndex) return std::nullopt;
+  PostValidation(draft, replicas).run();
+  const std::size_t transfers = draft.program.transfers.size();
+  if (transfers <= kMostTransfers) return std::nullopt;
+  return Infeasible{"the norm goes from replica to replica in turns, which makes " +
+                        std::to_string(transfers) +
+                        " kinds of transfers, of which this version has at most " +
+                        std::to_string(kMostTransfers),
+                    "schedule.post_validation"};
 }
 
-std::vector<ValidationCall> validation_calls(const StepSegments& step,
+std::vector<ValidationCall> validation_calls(const ProgramDraft& draft,
                                              const Numbered<std::vector<PlannedCall>>& calls,
                                              const ScheduleTiming& timing) {
   std::vector<ValidationCall> out;
+  const StepSegments& step = draft.step;
   if (step.validate.empty()) return out;
+  const auto for_classes = [&](std::int32_t of_rank, const auto& visit) {
+    for (const std::int32_t c : draft.classes.keys()) {
+      if (draft.classes[c].rank == of_rank) visit(c);
+    }
+  };
   std::vector<RankBegins> of_rank;
   std::vector<double> time;  // [rank]: the earliest first backward of the ranks up to it
   for (std::size_t rank = 0; rank < calls.size(); ++rank) {
@@ -308,22 +405,26 @@ std::vector<ValidationCall> validation_calls(const StepSegments& step,
   for (std::size_t rank = calls.size(); rank-- > 0;) {
     const auto r = static_cast<std::int32_t>(rank);
     if (rank + 1 < calls.size()) {
-      out.push_back({time[rank], r + 1, step.pass_norm[rank + 1],
-                     of_rank[rank + 1].call_at(time[rank]),
-                     std::numeric_limits<std::int64_t>::max()});
+      for_classes(r + 1, [&](std::int32_t c) {
+        if (step.pass_norm[c] == kNoIndex) return;
+        out.push_back({time[rank], c, step.pass_norm[c], of_rank[rank + 1].call_at(time[rank]),
+                       std::numeric_limits<std::int64_t>::max()});
+      });
     }
     const RankBegins& own = of_rank[rank];
-    const auto add = [&](SegmentId segment) {
-      out.push_back({time[rank], r, segment, own.call_at(time[rank]), own.backward});
-    };
-    add(step.validate[rank]);
-    add(step.correct[rank]);
-    for (const SegmentId zero : step.zero_of_rank[rank]) add(zero);
+    for_classes(r, [&](std::int32_t c) {
+      const auto add = [&](SegmentId segment) {
+        out.push_back({time[rank], c, segment, own.call_at(time[rank]), own.backward});
+      };
+      add(step.validate[c]);
+      add(step.correct[c]);
+      for (const SegmentId zero : step.zero_of_rank[rank]) add(zero);
+    });
   }
-  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
-    if (step.receive_norm[rank] == kNoIndex) continue;
-    out.push_back({std::numeric_limits<double>::max(), static_cast<std::int32_t>(rank),
-                   step.receive_norm[rank], static_cast<std::int64_t>(calls[rank].size()) - 1,
+  for (const std::int32_t c : draft.classes.keys()) {
+    if (step.receive_norm[c] == kNoIndex) continue;
+    out.push_back({std::numeric_limits<double>::max(), c, step.receive_norm[c],
+                   std::ssize(calls[draft.classes[c].rank]) - 1,
                    std::numeric_limits<std::int64_t>::max()});
   }
   return out;

@@ -20,8 +20,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/passes/planned_calls.h"
 #include "engine/passes/program_draft.h"
 #include "engine/schedule/schedule_timing.h"
@@ -29,13 +31,15 @@
 namespace trainyard {
 
 /// Changes draft.step and its segments. Nothing changes where one pipeline rank has the whole norm,
-/// or nobody takes it.
-void add_post_validation(ProgramDraft& draft);
+/// or nobody takes it. `replicas`: of each pipeline rank, if unlike; then each of a rank hears from
+/// one of its neighbour's (replica_classes.h). Infeasible: these are too many transfers.
+std::optional<Infeasible> add_post_validation(ProgramDraft& draft,
+                                              const std::vector<int>& replicas);
 
 /// A call of the validation, or of what the norm takes, on its way into a rank's list.
 struct ValidationCall {
-  double time = 0;        // of the unit-time run: its place among all communication
-  std::int32_t rank = 0;  // along pp
+  double time = 0;  // of the unit-time run: its place among all communication
+  std::int32_t of_class = 0;
   SegmentId segment = kNoIndex;
   std::int64_t desired = 0;  // issued before this call of an action
   std::int64_t latest = 0;   // and no later than before this one
@@ -47,7 +51,7 @@ struct ValidationCall {
 /// the sum has one place in the global order of communication (lower.h) for both ends of each of
 /// its transfers. Empty without post-validation. `calls`: [rank], of the schedule that `timing` is
 /// of.
-std::vector<ValidationCall> validation_calls(const StepSegments& step,
+std::vector<ValidationCall> validation_calls(const ProgramDraft& draft,
                                              const Numbered<std::vector<PlannedCall>>& calls,
                                              const ScheduleTiming& timing);
 

@@ -12,6 +12,7 @@
 
 #include "engine/passes/parameter_buckets.h"
 #include "engine/passes/plan_mesh.h"
+#include "engine/passes/replica_classes.h"
 #include "engine/passes/transfer_routes.h"
 #include "engine/program/program.h"
 #include "engine/schedule/stage_form.h"
@@ -93,11 +94,13 @@ struct StepSegments {
   Numbered<SegmentId> loss;             // [pipeline rank]: reduces the reported loss; or none
   Numbered<SegmentId> norm;             // [pipeline rank]; none: no clipping, no overflow check
   Numbered<SegmentId> update;           // [pipeline rank]
-  // With post-validation (post_validation.h), [pipeline rank]; else empty.
+  // With post-validation (post_validation.h), [class]; else empty.
+  Numbered<SegmentId> norm_of_class;  // in place of `norm`
   Numbered<SegmentId> validate, correct;
-  Numbered<SegmentId> pass_norm;                  // none: the first rank
-  Numbered<SegmentId> receive_norm;               // none: `norm` does
-  Numbered<std::vector<SegmentId>> zero_of_rank;  // of gradients; `zero` has the loss alone
+  Numbered<SegmentId> pass_norm;     // none: it tells nobody
+  Numbered<SegmentId> receive_norm;  // none: the norm's segment does
+  // [pipeline rank]: of gradients; `zero` has the loss alone.
+  Numbered<std::vector<SegmentId>> zero_of_rank;
 };
 
 /// Ranks that run one list: a rank class of the Program to be.
@@ -106,6 +109,7 @@ struct DraftClass {
   std::vector<std::int32_t> replicas;  // RankSet::replicas
   std::vector<std::size_t> variants;   // [size of microbatch]: index into ProgramDraft::stages
   std::vector<std::size_t> local;      // the same: which of the sizes instantiate() was given
+  NumberTurns norm = {};               // of unlike replicas with post-validation
 };
 
 /// A Program in the making, with what the passes after this one need to know about it.

@@ -59,10 +59,34 @@ std::vector<ReplicaPiece> pieces_of(const std::vector<Piece>& pieces, bool sends
   return out;
 }
 
+/// The part of a replica of `rank` where the norm goes from rank to rank and back.
+NumberTurns number_turns(const std::vector<int>& replicas, std::int32_t rank,
+                         std::int32_t replica) {
+  NumberTurns out;
+  const int here = replicas[rank];
+  const auto sends = [&](int there) { return std::max(0, turns_of_number(here, there - replica)); };
+  if (rank + 1 < std::ssize(replicas)) {
+    out.sends_next = sends(replicas[rank + 1]);
+    out.receives_next = replica / replicas[rank + 1];
+  }
+  if (rank > 0) {
+    out.sends_previous = sends(replicas[rank - 1]);
+    out.receives_previous = replica / replicas[rank - 1];
+  }
+  return out;
+}
+
 }  // namespace
 
+ReplicaPairs pairs_of_number(int from, int to, int turn) {
+  ReplicaPairs out;
+  for (std::int32_t i = 0; i < from && turn * from + i < to; ++i)
+    out.emplace_back(i, turn * from + i);
+  return out;
+}
+
 ReplicaClasses replica_classes(const std::vector<int>& replicas, const Numbered<StageForm>& forms,
-                               const std::vector<std::int64_t>& sizes) {
+                               const std::vector<std::int64_t>& sizes, bool passes_norm) {
   ReplicaClasses out;
   const auto boundaries = forms.size() - 1;
   std::vector<std::vector<std::vector<Piece>>> pieces(boundaries);  // [boundary][size]
@@ -82,6 +106,7 @@ ReplicaClasses replica_classes(const std::vector<int>& replicas, const Numbered<
       ReplicaClass one;
       one.rank = rank;
       one.pieces.resize(boundaries);
+      if (passes_norm) one.norm = number_turns(replicas, rank, replica);
       for (const std::int64_t size : sizes)
         one.sequences.push_back(sequences_of_replica(size, here, replica).size());
       for (std::size_t b = 0; b < boundaries; ++b) {
@@ -93,11 +118,11 @@ ReplicaClasses replica_classes(const std::vector<int>& replicas, const Numbered<
           one.pieces[b].push_back(pieces_of(pieces[b][s], sends, replica, own.begin));
         }
       }
-      const auto same =
-          std::find_if(out.classes.begin() + static_cast<std::ptrdiff_t>(first_class),
-                       out.classes.end(), [&](const ReplicaClass& known) {
-                         return known.sequences == one.sequences && known.pieces == one.pieces;
-                       });
+      const auto same = std::find_if(out.classes.begin() + static_cast<std::ptrdiff_t>(first_class),
+                                     out.classes.end(), [&](const ReplicaClass& known) {
+                                       return known.sequences == one.sequences &&
+                                              known.pieces == one.pieces && known.norm == one.norm;
+                                     });
       if (same != out.classes.end()) {
         same->replicas.push_back(replica);
         continue;

@@ -30,6 +30,18 @@ struct ReplicaPiece {
 /// forward comes from first.
 using BoundaryTurns = std::vector<ReplicaPairs>;
 
+/// How a number that all replicas of a pipeline rank have goes to all of its neighbours: of n
+/// replicas the i-th tells those numbered i, i + n, ... of the other rank, in turn 0, 1, ...
+ReplicaPairs pairs_of_number(int from, int to, int turn);
+inline int turns_of_number(int from, int to) { return (to + from - 1) / from; }
+
+/// The part of one replica in it; 0 and -1 where there is no such neighbour.
+struct NumberTurns {
+  int sends_next = 0, sends_previous = 0;          // in so many turns, the first ones
+  int receives_previous = -1, receives_next = -1;  // from that neighbour, in this turn
+  friend auto operator<=>(const NumberTurns&, const NumberTurns&) = default;
+};
+
 /// Replicas that run the same list.
 struct ReplicaClass {
   std::int32_t rank = 0;                // along pp
@@ -38,6 +50,7 @@ struct ReplicaClass {
   /// [boundary between stages s and s + 1][size of microbatch]; empty where neither lies here. Of
   /// stages that both lie here, what s has.
   std::vector<std::vector<std::vector<ReplicaPiece>>> pieces;
+  NumberTurns norm;  // of replica_classes(); else nothing
 };
 
 struct ReplicaClasses {
@@ -45,9 +58,10 @@ struct ReplicaClasses {
   std::vector<std::vector<BoundaryTurns>> turns;  // [boundary][size of microbatch]
 };
 
-/// `sizes`: of microbatches, over all replicas (microbatch_sizes()).
+/// `sizes`: of microbatches, over all replicas (microbatch_sizes()). `passes_norm`: pipeline ranks
+/// tell their neighbours a number (post_validation.h).
 ReplicaClasses replica_classes(const std::vector<int>& replicas, const Numbered<StageForm>& forms,
-                               const std::vector<std::int64_t>& sizes);
+                               const std::vector<std::int64_t>& sizes, bool passes_norm = false);
 
 /// [stage]: whether a replica of its rank has so many sequences of a microbatch; without `replicas`
 /// all do.

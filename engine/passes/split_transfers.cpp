@@ -25,7 +25,8 @@ class TransferSplitter {
     draft_.stages.clear();
     program_.transfers.clear();  // those of whole tensors
     for (const ReplicaClass& one : replicas_.classes) {
-      DraftClass& made = draft_.classes.emplace_back(DraftClass{one.rank, one.replicas, {}, {}});
+      DraftClass& made =
+          draft_.classes.emplace_back(DraftClass{one.rank, one.replicas, {}, {}, one.norm});
       for (std::size_t size = 0; size < one.sequences.size(); ++size) {
         const auto local = std::find(sizes.begin(), sizes.end(), one.sequences[size]);
         check(local != sizes.end(), "segments for every number of sequences");

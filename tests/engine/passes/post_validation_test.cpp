@@ -134,6 +134,32 @@ TEST_CASE("the norm goes from rank to rank and comes back in the next step") {
   CHECK(to_text(parse_program(text, "program.txt")) == text);
 }
 
+TEST_CASE("unlike replicas each hear the norm from one of the rank before, and of the one behind") {
+  Prepared prepared = prepare_text(
+      "model: {family: llama, layers: 2, hidden: 8, heads: 2, ffn: 8, vocab: 16, seq_len: 4}\n"
+      "cluster: {preset: dgx-a100-80g, devices: 4}\n"
+      "partition: {replicas: [1, 3]}\n"
+      "training: {global_batch: 9, microbatch: 3}\n",
+      {with_validation("1f1b", true)});
+  const std::string text = to_text(compiled_program(prepared));
+  // The one replica tells each of the three in a turn of its own; the first of them tells it.
+  const std::string first = lines_of(text, "segment 0NORM()");
+  std::size_t sends = 0;
+  for (auto at = first.find("send:"); at != std::string::npos; at = first.find("send:", at + 1))
+    ++sends;
+  CHECK(sends == 3);
+  for (const std::string segment : {"1RECV_NORM", "1RECV_NORM.1", "1RECV_NORM.2"})
+    CHECK(lines_of(text, "segment " + segment + "()").find("-> norm_before@1") !=
+          std::string::npos);
+  // Each of the three adds up their squares before that.
+  CHECK(lines_of(text, "segment 1NORM()").find("norm all_reduce:norm norm_sq@1") !=
+        std::string::npos);
+  CHECK(lines_of(text, "class pp:1 dp:0").find(" 1PASS_NORM ") != std::string::npos);
+  CHECK(lines_of(text, "class pp:1 dp:1").find("PASS_NORM") == std::string::npos);
+  CHECK(lines_of(text, "class pp:1 dp:2").find("PASS_NORM") == std::string::npos);
+  CHECK(to_text(parse_program(text, "program.txt")) == text);
+}
+
 TEST_CASE("the norm of the ranks before is received ahead where nothing else is in its way") {
   // The last actions of ZB-2P are weight gradients, which nobody waits for: the rank before has
   // sent its sum, and goes on with the next step, while they run.

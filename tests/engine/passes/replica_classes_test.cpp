@@ -50,6 +50,25 @@ TEST_CASE("one replica sends each of three its part, in a turn of its own") {
   CHECK(found.classes[3].pieces[0][0] == std::vector<ReplicaPiece>{{2, {0, 2}, true}});
 }
 
+TEST_CASE("a number goes to every replica of a neighbour once, in turns of replicas that differ") {
+  // The first of 3 tells 0 and 3, the second 1 and 4, the third 2; three of 5 tell one each.
+  CHECK(turns_of_number(3, 5) == 2);
+  CHECK(pairs_of_number(3, 5, 0) == ReplicaPairs{{0, 0}, {1, 1}, {2, 2}});
+  CHECK(pairs_of_number(3, 5, 1) == ReplicaPairs{{0, 3}, {1, 4}});
+  CHECK(turns_of_number(5, 3) == 1);
+  CHECK(pairs_of_number(5, 3, 0) == ReplicaPairs{{0, 0}, {1, 1}, {2, 2}});
+  const ReplicaClasses found = replica_classes({3, 5}, stages_on({0, 1}), {7}, true);
+  // The third and the last of the five are alike but for that: the third tells one of the three.
+  REQUIRE(found.classes.size() == 3 + 5);
+  CHECK(found.classes[0].norm == NumberTurns{2, 0, -1, 0});
+  CHECK(found.classes[2].norm == NumberTurns{1, 0, -1, 0});
+  CHECK(found.classes[3].norm == NumberTurns{0, 1, 0, -1});
+  CHECK(found.classes[7].norm == NumberTurns{0, 0, 1, -1});
+  // As many replicas, which differ in their sequences alone, are as many classes as without it.
+  CHECK(replica_classes({1000, 1000}, stages_on({0, 1}), {2500}, true).classes.size() ==
+        replica_classes({1000, 1000}, stages_on({0, 1}), {2500}).classes.size());
+}
+
 TEST_CASE("seven sequences go from three replicas to five in two turns") {
   // 0-3 3-5 5-7 against 0-2 2-4 4-5 5-6 6-7: the overlaps are 0-2 2-3 | 3-4 4-5 | 5-6 6-7.
   const ReplicaClasses found = replica_classes({3, 5}, stages_on({0, 1}), {7});

@@ -180,6 +180,12 @@ TEST_CASE("weights gathered in 8 bits have the scales of one rank") {
         shard_scales_of_run(yaml, with_zero(kFour, ", gather_dtype: fp8, layout: per-parameter")));
 }
 
+/// Replicas of each pipeline rank, which share a microbatch.
+const Sets kOneAndThree = {"cluster.ranks=4", "partition={replicas: [1, 3]}",
+                           "training.microbatch=4"};
+const Sets kTwoAndFour = {"cluster.ranks=6", "partition={replicas: [2, 4]}",
+                          "training.microbatch=8", "schedule=zb-h1"};
+
 TEST_CASE("gathers of weights in 8 bits change no number") {
   // Without clipping: the norm is summed up by buckets, of which there are more.
   const Sets pipeline = {"cluster.ranks=4", "parallel.pipeline=2", "parallel.data=2",
@@ -195,7 +201,11 @@ TEST_CASE("gathers of weights in 8 bits change no number") {
       {eight, ", layout: per-parameter, reduce: last"},
       {pipeline, ", precompute_scales: true"},
       {pipeline, ", layout: per-parameter, reshard_after_forward: false"},
-      {kTwo, ", units: ['*attention', '*.mlp'], offload: optimizer"}};
+      {kTwo, ", units: ['*attention', '*.mlp'], offload: optimizer"},
+      {kOneAndThree, ", precompute_scales: true"},
+      {kOneAndThree, ", layout: per-parameter, reduce: last"},
+      {kTwoAndFour, ", replicate: 2, precompute_scales: true"},
+      {kTwoAndFour, ", layout: per-parameter, reshard_after_forward: false"}};
   for (const auto& [layout, keys] : layouts) {
     for (const std::string family : {"gpt", "llama"}) {
       CAPTURE(family, layout, keys);

@@ -142,6 +142,32 @@ TEST_CASE("gradients and parameters in shards train with post-validation as with
   }
 }
 
+TEST_CASE("unlike numbers of replicas train with post-validation as without") {
+  const auto on = [](int ranks, const std::string& partition, int microbatch = 4) -> Sets {
+    return {"cluster.ranks=" + std::to_string(ranks), "partition={" + partition + "}",
+            "training.microbatch=" + std::to_string(microbatch)};
+  };
+  const auto compare = [](const std::string& text, const std::string& method, const Sets& layout) {
+    CAPTURE(method, layout);
+    check_plan(text, joined(layout, {schedule(method, false)}),
+               joined(layout, {schedule(method, true)}));
+  };
+  const Sets one_and_three = on(4, "replicas: [1, 3]");
+  // Embedding and head are tied: NORM receives behind their sum.
+  const std::string gpt = study("gpt", kAdamW);
+  compare(gpt, "1f1b", one_and_three);
+  compare(gpt, "zb-h1", on(7, "replicas: [1, 2, 3, 1]"));
+  compare(gpt, "zb-h1", joined(one_and_three, {"parallel.zero=1"}));
+  compare(gpt, "1f1b", joined(one_and_three, {"parallel.zero={stage: 1, by: parameter}"}));
+  compare(gpt, "1f1b", joined(on(8, "replicas: [3, 5]", 8), {"parallel.zero=3"}));
+  compare(gpt, "1f1b", on(4, "cuts: [1, 3], replicas: [1, 3], on: [0, 1, 0]"));
+  compare(gpt, "1f1b",
+          joined(on(6, "replicas: [2, 4]"), {"parallel.zero={stage: 1, replicate: 2}"}));
+  const std::string llama = study("llama", "precision: fp64, dropout: 0, lr: {peak: 0.01}");
+  compare(llama, "zb-2p", on(4, "replicas: [3, 1]", 8));
+  compare(llama, "zb-h1", joined(on(8, "replicas: [1, 3]"), {"parallel.tensor=2"}));
+}
+
 TEST_CASE("without a clip no step runs twice") {
   const std::string text = study("gpt", kAdamW + ", clip_norm: 0");
   const LoopbackRun one = run_loopback(text, plan("zb-2p", false), {.steps = 3});
