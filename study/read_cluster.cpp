@@ -165,7 +165,10 @@ void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resol
     cluster.device = read_device(section.study(), *device, resolvers);
   }
   require_profile(section.study(), "cluster.device", resolvers);
-  if (!local) read_counts(section, cluster);
+  if (!local) {
+    read_counts(section, cluster);
+    fill_nvlink_domains_alike(cluster);
+  }
   read_links(section, cluster, resolvers);
   if (local) return;
   section.draft().rule({section.key_path("inter"), section.key_path("nodes")}, [&] {

@@ -293,7 +293,31 @@ std::int64_t hosts_per_domain(std::int64_t needed, std::int64_t whole) {
   return whole;
 }
 
+/// Nodes of so many hosts each, of which a node has another number so far.
+void give_hosts(Cluster& cluster, std::int64_t hosts) {
+  const std::int64_t before = cluster.hosts_per_node;
+  const auto scale = [&](std::int64_t& of_node) { of_node = of_node / before * hosts; };
+  cluster.nics = cluster.num_nics();
+  for (std::int64_t* of_node : {&cluster.nics, &cluster.devices_per_node, &cluster.pcie.switches,
+                                &cluster.nvme.drives, &cluster.host.cores})
+    scale(*of_node);
+  const double factor = static_cast<double>(hosts) / static_cast<double>(before);
+  cluster.inter.bandwidth *= factor;
+  cluster.host.update_rate *= factor;
+  cluster.host.capacity = cluster.host.capacity / before * hosts;
+  cluster.hosts_per_node = hosts;
+  cluster.num_nodes =
+      (cluster.num_devices + cluster.devices_per_node - 1) / cluster.devices_per_node;
+}
+
 }  // namespace
+
+void fill_nvlink_domains_alike(Cluster& cluster) {
+  const std::int64_t whole = cluster.hosts_per_node, per_host = cluster.devices_per_node / whole;
+  if (cluster.num_devices % per_host != 0) return;
+  const std::int64_t hosts = hosts_per_domain(cluster.num_devices / per_host, whole);
+  if (hosts != whole) give_hosts(cluster, hosts);
+}
 
 void widen_to_nvlink_domain(const YamlNode& domain, Cluster& cluster) {
   const std::int64_t per_host = cluster.devices_per_node;
@@ -306,19 +330,8 @@ void widen_to_nvlink_domain(const YamlNode& domain, Cluster& cluster) {
     domain.fail("devices joined by " + cluster.intra.kind +
                 " are no NVLink domain; say intra: nvlink or nvswitch");
   }
-  std::int64_t hosts = whole / per_host;
-  if (cluster.num_devices % per_host == 0)
-    hosts = hosts_per_domain(cluster.num_devices / per_host, hosts);
-  const std::int64_t size = hosts * per_host;
-  cluster.nics = cluster.num_nics() * hosts;
-  cluster.devices_per_node = size;
-  cluster.inter.bandwidth *= static_cast<double>(hosts);
-  if (cluster.pcie.switches > 0) cluster.pcie.switches *= hosts;
-  cluster.nvme.drives *= hosts;
-  cluster.host.capacity *= hosts;
-  cluster.host.cores *= hosts;
-  cluster.host.update_rate *= static_cast<double>(hosts);
-  cluster.num_nodes = (cluster.num_devices + size - 1) / size;
+  give_hosts(cluster, whole / per_host);
+  fill_nvlink_domains_alike(cluster);
 }
 
 }  // namespace trainyard

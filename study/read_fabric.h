@@ -30,4 +30,7 @@ void check_fabric(const Section& cluster_section, const Cluster& cluster);
 /// where these fill at least half a domain (NeMo's scripts/performance/executors.py: `segment`).
 void widen_to_nvlink_domain(const YamlNode& domain, Cluster& cluster);
 
+/// The same of nodes that are domains already, of which the job takes num_devices.
+void fill_nvlink_domains_alike(Cluster& cluster);
+
 }  // namespace trainyard

@@ -136,6 +136,7 @@ struct Cluster {
   std::string device;  // name of the hardware profile, e.g. a100-sxm-80g
   std::int64_t num_nodes = 1;
   std::int64_t devices_per_node = 1;
+  std::int64_t hosts_per_node = 1;  // of an NVLink domain
   std::int64_t num_devices = 1;  // <= num_nodes * devices_per_node (a part-filled last node)
   LinkClass intra;
   LinkClass inter;

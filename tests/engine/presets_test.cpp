@@ -118,7 +118,8 @@ TEST_CASE("GPUs of one NVLink domain stay on NVLink, whatever their hosts") {
 }
 
 TEST_CASE("nodes of a preset that is an NVLink domain are domains, where a study says one hosts") {
-  const std::string rest = "parallel: {tensor: 8}\ntraining: {global_batch: 36, precision: bf16}\n";
+  const std::string rest =
+      "parallel: {tensor: 8}\ntraining: {global_batch: 144, precision: bf16}\n";
   const auto cluster = [&](const std::string& words) {
     return prepare_text(kModel + ("cluster: {" + words + "}\n") + rest).study.cluster;
   };
@@ -133,6 +134,18 @@ TEST_CASE("nodes of a preset that is an NVLink domain are domains, where a study
   CHECK(hosts.devices_per_node == 72);
   // What is said of a host is there 18 times: memory of 960 GB.
   CHECK(racks.host.capacity == 18 * Bytes{960'000'000'000});
+  // 32 hosts lie in two racks, 16 in each, however the racks are said.
+  const Cluster of_preset = cluster("preset: gb200-nvl72, devices: 128"),
+                of_hosts = cluster(
+                    "device: gb200-186g, devices_per_node: 4, devices: 128, intra: nvswitch, "
+                    "inter: {kind: infiniband-ndr, bandwidth: 200 GB/s}, nvlink_domain: 72");
+  for (const Cluster& part : {of_preset, of_hosts}) {
+    CHECK(part.num_nodes == 2);
+    CHECK(part.devices_per_node == 64);
+    CHECK(part.num_nics() == 64);
+    CHECK(part.inter.bandwidth == Approx(racks.inter.bandwidth * 16 / 18));
+  }
+  CHECK(of_preset.host.capacity == 16 * Bytes{960'000'000'000});
 }
 
 }  // namespace trainyard
