@@ -137,7 +137,7 @@ struct Cluster {
   std::int64_t num_nodes = 1;
   std::int64_t devices_per_node = 1;
   std::int64_t hosts_per_node = 1;  // of an NVLink domain
-  std::int64_t num_devices = 1;  // <= num_nodes * devices_per_node (a part-filled last node)
+  std::int64_t num_devices = 1;     // <= num_nodes * devices_per_node (a part-filled last node)
   LinkClass intra;
   LinkClass inter;
   std::int64_t nics = 0;  // per node, each with an equal part of inter.bandwidth; 0: one per device
