@@ -286,7 +286,7 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
     study.origins["data.kind"] = default_origin("the family's");
   }
   if (study.model.pad_vocab_to == 0 && study.model.vocab > 0) {
-    const std::int64_t multiple = study.parallel.tensor * software.pads_vocabulary;
+    const std::int64_t multiple = std::int64_t{study.parallel.tensor} * software.pads_vocabulary;
     study.model.pad_vocab_to = (study.model.vocab + multiple - 1) / multiple * multiple;
     study.origins["model.pad_vocab_to"] =
         software.pads_vocabulary == 1
