@@ -99,12 +99,17 @@ Sustained read_sustained(const YamlNode& node) {
   return sustained;
 }
 
+/// How many times longer something takes than the time `of`.
+double read_slowing(const YamlNode& node, std::string_view key, const std::string& of) {
+  constexpr double kMost = 100;
+  const double value = read_factor(node, key, 1, kMost);
+  if (value < 1) node.at(key).fail("expected at least 1, the time " + of);
+  return value;
+}
+
 UnalignedRows read_unaligned(const YamlNode& node) {
   const auto factor = [&](std::string_view key) {
-    constexpr double kMost = 100;
-    const double value = read_factor(node, key, 1, kMost);
-    if (value < 1) node.at(key).fail("expected at least 1, the time of products that are aligned");
-    return value;
+    return read_slowing(node, key, "of products that are aligned");
   };
   UnalignedRows rows;
   rows.even = factor("even");
@@ -213,10 +218,7 @@ DType read_dtype(const YamlNode& node) {
 
 Slowdown read_slowdown(const YamlNode& node) {
   const auto factor = [&](std::string_view key) {
-    constexpr double kMost = 100;
-    const double value = read_factor(node, key, 1, kMost);
-    if (value < 1) node.at(key).fail("expected at least 1, the time without anything beside it");
-    return value;
+    return read_slowing(node, key, "without anything beside it");
   };
   Slowdown slowdown;
   slowdown.compute_by_communication = factor("compute_by_communication");

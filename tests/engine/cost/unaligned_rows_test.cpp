@@ -90,14 +90,24 @@ TEST_CASE("other types, kernels and devices know no such rows") {
   CHECK(unaligned_factor(work, kRows) == 1);
 }
 
-TEST_CASE("the arithmetic alone is slower, and what lasts under power limits it no more") {
+namespace {
+
+/// 100 TFLOP/s and 1 TB/s.
+HardwareProfile round_device() {
   HardwareProfile device;
   device.name = "round";
   device.peak = {{DType::kBf16, 100e12}};
   device.memory_bandwidth = 1e12;
+  device.unaligned = kRows;
+  return device;
+}
+
+}  // namespace
+
+TEST_CASE("the arithmetic alone is slower, and what lasts under power limits it no more") {
+  HardwareProfile device = round_device();
   device.matmul = {5e-6, 0.8, 2, 1, {}};
   device.sustained.products = 0.5;
-  device.unaligned = kRows;
   KernelWork work = product(OpKind::kLinear, OpPart::kForward, 64, 48, 64);
   work.flop = 8e9, work.bytes = 20'000'000;
   const auto seconds = [&] {
@@ -114,12 +124,8 @@ TEST_CASE("the arithmetic alone is slower, and what lasts under power limits it 
 }
 
 TEST_CASE("a framework's own number of such heads goes before the device's") {
-  HardwareProfile device;
-  device.name = "round";
-  device.peak = {{DType::kBf16, 100e12}};
-  device.memory_bandwidth = 1e12;
+  HardwareProfile device = round_device();
   device.batched_matmul = {5e-6, 0.8, 2, 1, {}};
-  device.unaligned = kRows;
   KernelWork work = product(OpKind::kScores, OpPart::kForward, 2048, 2048, 108);
   work.head_dim = 108;
   work.flop = 8e9, work.bytes = 20'000'000;
