@@ -38,6 +38,22 @@ std::optional<bool> read_bool_or(const YamlNode& node, std::string_view word) {
 
 namespace {
 
+/// Keys of a name in any map of a study, those nearest to its top first; at most three.
+std::vector<std::string> keys_named(std::string_view name) {
+  constexpr std::size_t kMost = 3;
+  const auto depth = [](const std::string& path) {
+    return std::count(path.begin(), path.end(), '.');
+  };
+  std::vector<std::string> paths;
+  each_key([&](const std::string& path, const StudyKey& key) {
+    if (key.name == name) paths.push_back(path);
+  });
+  std::stable_sort(paths.begin(), paths.end(),
+                   [&](const std::string& a, const std::string& b) { return depth(a) < depth(b); });
+  paths.resize(std::min(kMost, paths.size()));
+  return paths;
+}
+
 template <typename... Forms>
 bool has_any(const StudyKey& key) {
   return ((form_of<Forms>(key) != nullptr) || ...);
@@ -281,7 +297,7 @@ void Section::refuse_unknown(std::initializer_list<std::string_view> refused) co
       words[alias] = map + "." + key;
     });
   }
-  for (const ConfigError& unknown : node_->unknown_keys(known, refused, words))
+  for (const ConfigError& unknown : node_->unknown_keys(known, refused, words, keys_named))
     draft_.mistakes.push_back(unknown);
 }
 

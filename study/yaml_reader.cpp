@@ -159,7 +159,8 @@ std::vector<std::string> YamlNode::unread_keys() const {
 
 std::vector<ConfigError> YamlNode::unknown_keys(const std::vector<std::string>& known,
                                                 std::span<const std::string_view> refused,
-                                                const ShortWords& words) const {
+                                                const ShortWords& words,
+                                                const KeysElsewhere& elsewhere) const {
   std::vector<std::string> names = known;
   std::sort(names.begin(), names.end());
   std::string list;
@@ -171,14 +172,20 @@ std::vector<ConfigError> YamlNode::unknown_keys(const std::vector<std::string>& 
   for (const State::Entry& entry : state_->entries) {
     if (std::binary_search(names.begin(), names.end(), entry.key)) continue;
     if (std::find(refused.begin(), refused.end(), entry.key) != refused.end()) continue;
-    const std::vector<std::string> near = nearest_names(entry.key, meant);
-    std::string key = near.empty() ? entry.key : near.front();
+    constexpr std::size_t kMost = 3;
+    std::vector<std::string> names_meant = nearest_names(entry.key, meant);
+    const std::vector<std::string> others =
+        elsewhere ? elsewhere(entry.key) : std::vector<std::string>{};
+    std::string key = names_meant.empty() ? entry.key : names_meant.front();
     if (const auto word = words.find(key); word != words.end()) key = word->second;
+    const std::string about = names_meant.empty() && !others.empty() ? others.front() : outer + key;
+    names_meant.insert(names_meant.end(), others.begin(), others.end());
+    names_meant.resize(std::min(names_meant.size(), kMost));
     State unknown = *entry.value;
     unknown.pos = entry.key_pos;
     errors.push_back(
-        unknown.error("unknown key" + did_you_mean(entry.key, meant) + "; this map takes: " + list)
-            .about_unknown_key(outer + key));
+        unknown.error("unknown key" + did_you_mean(names_meant) + "; this map takes: " + list)
+            .about_unknown_key(about));
   }
   return errors;
 }

@@ -42,11 +42,14 @@ class YamlNode {
   void finish() const;                                    // "unknown key; this map takes: ..."
   std::vector<std::string> unread_keys() const;           // that were never asked for
   using ShortWords = std::map<std::string, std::string>;  // with the keys that they stand for
+  /// The keys of other maps that have a name.
+  using KeysElsewhere = std::function<std::vector<std::string>(std::string_view name)>;
   /// What is to be said of each key that is neither known nor refused elsewhere: about the key that
-  /// it may have meant, itself or by a short word, else about itself.
+  /// it may have meant, of another map, itself or by a short word, else about itself.
   std::vector<ConfigError> unknown_keys(const std::vector<std::string>& known,
                                         std::span<const std::string_view> refused = {},
-                                        const ShortWords& words = {}) const;
+                                        const ShortWords& words = {},
+                                        const KeysElsewhere& elsewhere = {}) const;
 
   std::vector<YamlNode> items() const;  // sequences
 

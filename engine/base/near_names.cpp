@@ -77,13 +77,16 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
   return names;
 }
 
-std::string did_you_mean(std::string_view name, std::span<const std::string> known) {
-  const std::vector<std::string> names = nearest_names(name, known);
+std::string did_you_mean(std::span<const std::string> names) {
   if (names.empty()) return "";
   std::string text = names.front();
   for (std::size_t i = 1; i < names.size(); ++i)
     text += (i + 1 == names.size() ? " or " : ", ") + names[i];
   return " (did you mean " + text + "?)";
+}
+
+std::string did_you_mean(std::string_view name, std::span<const std::string> known) {
+  return did_you_mean(nearest_names(name, known));
 }
 
 }  // namespace trainyard

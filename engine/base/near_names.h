@@ -19,7 +19,10 @@ std::string known_name(std::string_view name, std::span<const std::string> known
 /// characters have to be inserted, left out, replaced or exchanged with the next.
 std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> known);
 
-/// nearest_names() for a message: " (did you mean a, b or c?)"; "": none is near.
+/// For a message: " (did you mean a, b or c?)"; "": no names.
+std::string did_you_mean(std::span<const std::string> names);
+
+/// The same of nearest_names().
 std::string did_you_mean(std::string_view name, std::span<const std::string> known);
 
 }  // namespace trainyard

@@ -38,6 +38,16 @@ TEST_CASE("what is missing or unknown is named") {
         "data, expert, fsdp, pipeline, placement, scatter_gather, sequence_parallel, tensor, "
         "tensor_method, tensor_modules, "
         "tensor_overlap, virtual_stages, zero");
+  // A key of another map is what is meant, above all those that look alike.
+  CHECK_THAT(set("zero=3"),
+             Catch::StartsWith("--set zero=3: zero: unknown key (did you mean parallel.zero?); "
+                               "this map takes: checkpoint, "));
+  CHECK_THAT(set("parallel.seq_len=8"),
+             Catch::StartsWith("--set parallel.seq_len=8: parallel.seq_len: unknown key (did you "
+                               "mean model.seq_len?); this map takes: context, "));
+  CHECK_THAT(set("offload.activation=true"),
+             Catch::Contains("offload.activation: unknown key (did you mean activations or "
+                             "model.activation?); this map takes: "));
   // Short words are names that are meant, too.
   CHECK_THAT(set("tpp=2"), Catch::StartsWith("--set tpp=2: tpp: unknown key (did you mean "
                                              "pp, tp or vpp?); this map takes: checkpoint, "));
