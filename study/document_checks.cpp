@@ -68,6 +68,11 @@ void open_documents(Study& study) {
             "tokens of this file are at most " + std::to_string(largest) + ", and none is " +
                 std::to_string(documents.end));
   }
+  if (!source->ends_any()) {
+    fail_at(study, key + ".end",
+            "no token of " + data.path + " is " + std::to_string(documents.end) +
+                ", and no document ends");
+  }
   if (!source->predict()) {
     fail_at(study, documents.end < 0 ? "data.path" : key + ".end",
             "every document in the samples of " + data.path +

@@ -1,5 +1,6 @@
 #include "engine/data/file_documents.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -25,6 +26,18 @@ std::vector<std::int64_t> FileDocuments::borders(std::int64_t length, std::int64
   end_ < 0 ? add_by_index(begin, out) : add_by_token(begin, out);
   if (out.back() != length_) out.push_back(length_);
   return out;
+}
+
+bool FileDocuments::ends_any() const {
+  constexpr std::int64_t kAtOnce = 1 << 16;
+  if (end_ < 0) return true;  // by the index
+  std::vector<std::int64_t> tokens(kAtOnce);
+  for (std::int64_t begin = 0; begin < file_.num_tokens(); begin += kAtOnce) {
+    tokens.resize(position(std::min(kAtOnce, file_.num_tokens() - begin)));
+    file_.read(begin, tokens);
+    if (std::ranges::find(tokens, end_) != tokens.end()) return true;
+  }
+  return false;
 }
 
 bool FileDocuments::predict() const {

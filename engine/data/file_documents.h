@@ -29,6 +29,9 @@ class FileDocuments final : public DocumentSource {
   std::vector<std::int64_t> borders(std::int64_t length, std::int64_t sample) const override;
   std::string origin() const override;
 
+  /// Whether a document ends anywhere in the file. Reads on until it finds an end.
+  bool ends_any() const;
+
   /// Whether any sample has a document of more than one token: else nothing is predicted. Reads on
   /// until it finds one.
   bool predict() const;

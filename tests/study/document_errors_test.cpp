@@ -99,6 +99,9 @@ TEST_CASE("documents of a file that cannot be told apart are refused at their ke
         "study.yaml:4:40: data.documents.end: expected an id of the vocabulary, 0 to 299, got 300");
   CHECK_THAT(error("{lengths: file}", {path, "data.format=megatron"}),
              Catch::Contains("data.path: ") && Catch::Contains("text.idx: "));
+  CHECK_THAT(error("{lengths: file, end: 0}", {path, vocab}),
+             Catch::StartsWith("study.yaml:4:40: data.documents.end: no token of ") &&
+                 Catch::EndsWith(" is 0, and no document ends"));
   CHECK_THAT(error("{lengths: file, end: 10}", {path, vocab, "model.seq_len=96"}),
              Catch::EndsWith("has 61 tokens; a sample of this model needs 97"));
 }
@@ -117,7 +120,7 @@ TEST_CASE("a file whose samples predict nothing is refused, and one that predict
 
 TEST_CASE("what lengths of a file have no use for warns") {
   const ScratchFolder folder;
-  std::ofstream(folder / "text") << std::string(60, 'a');
+  std::ofstream(folder / "text") << std::string(30, 'a') + '\n' + std::string(30, 'a');
   const auto warnings = [&](const std::string& documents, const std::string& path) {
     return read_study_text(packed(documents), "study.yaml",
                            {"data.path=" + path, "model.vocab=300"}, fixture_resolvers())
