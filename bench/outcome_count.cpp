@@ -3,10 +3,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace trainyard {
 
@@ -106,10 +108,15 @@ void OutcomeCount::print_table() const {
 
 SeedRange parse_range(int argc, char** argv, std::uint64_t default_count) {
   SeedRange range{0, default_count};
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string key = argv[i];
-    if (key == "--from") range.first = std::strtoull(argv[i + 1], nullptr, 10);
-    if (key == "--count") range.count = std::strtoull(argv[i + 1], nullptr, 10);
+  for (int i = 1; i < argc; i += 2) {
+    const std::string_view key = argv[i], text = i + 1 < argc ? argv[i + 1] : "";
+    const char* const end = text.data() + text.size();
+    std::uint64_t& number = key == "--from" ? range.first : range.count;
+    if ((key != "--from" && key != "--count") || text.empty() ||
+        std::from_chars(text.data(), end, number).ptr != end) {
+      std::fprintf(stderr, "%s: expected --from SEED or --count N, got '%s'\n", argv[0], argv[i]);
+      std::exit(2);
+    }
   }
   return range;
 }

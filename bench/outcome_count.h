@@ -34,7 +34,8 @@ class OutcomeCount {
   long peak_kib_ = 0;
 };
 
-/// "--from N --count N" -> first seed and number of studies.
+/// "--from N --count N" -> first seed and number of studies. Ends the program with exit 2 at other
+/// words.
 struct SeedRange {
   std::uint64_t first = 0;
   std::uint64_t count = 0;

@@ -2,9 +2,12 @@
 // process.
 //   random_plans [--from SEED] [--count N] [--texts FOLDER]
 // With --texts none is run: FOLDER gets their texts, SEED.yaml each.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
+#include <vector>
 
 #include "bench/outcome_count.h"
 #include "tests/support/random_plan.h"
@@ -33,10 +36,15 @@ bool write_texts(const SeedRange& range, const std::filesystem::path& folder) {
 
 int main(int argc, char** argv) {
   using namespace trainyard;
-  const SeedRange range = parse_range(argc, argv, 10'000);
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::string(argv[i]) == "--texts") return write_texts(range, argv[i + 1]) ? 0 : 1;
+  std::vector<char*> rest(argv, argv + argc);
+  const auto texts = std::find(rest.begin(), rest.end(), std::string_view("--texts"));
+  std::string folder;
+  if (rest.end() - texts > 1) {
+    folder = texts[1];
+    rest.erase(texts, texts + 2);
   }
+  const SeedRange range = parse_range(static_cast<int>(rest.size()), rest.data(), 10'000);
+  if (!folder.empty()) return write_texts(range, folder) ? 0 : 1;
   OutcomeCount count;
   bool good = true;
   for (std::uint64_t i = 0; i < range.count; ++i) {
