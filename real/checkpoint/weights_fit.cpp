@@ -5,8 +5,10 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 #include "models/hugging_face.h"
 #include "real/checkpoint/host_file.h"
@@ -56,6 +58,32 @@ bool is_state(std::string_view name) {
   fail_at(study, has_layers ? "model.layers" : "model", text + way_out);
 }
 
+/// Numbers of a model that a run on its weights may mean to change, such as the base of rotary
+/// angles for longer sequences: those that differ, as "model.rope_base 500000 (here 10000)".
+Names changed_numbers(const ModelConfig& theirs, const ModelConfig& ours) {
+  using Number = double ModelConfig::*;
+  using Count = std::int64_t ModelConfig::*;
+  constexpr std::pair<const char*, Number> kNumbers[] = {
+      {"norm_eps", &ModelConfig::norm_eps},       {"rope_base", &ModelConfig::rope_base},
+      {"rope_factor", &ModelConfig::rope_factor}, {"rope_low", &ModelConfig::rope_low},
+      {"rope_high", &ModelConfig::rope_high},     {"query_scalar", &ModelConfig::query_scalar},
+      {"score_cap", &ModelConfig::score_cap},     {"logit_cap", &ModelConfig::logit_cap}};
+  constexpr std::pair<const char*, Count> kCounts[] = {
+      {"rope_original", &ModelConfig::rope_original},
+      {"attention_window", &ModelConfig::attention_window},
+      {"window_from", &ModelConfig::window_from},
+      {"window_cycle", &ModelConfig::window_cycle}};
+  Names out;
+  const auto compare = [&](const std::string& key, double said, double here) {
+    if (said == here) return;
+    out.push_back("model." + key + " " + number_text(said) + " (here " + number_text(here) + ")");
+  };
+  for (const auto& [key, number] : kNumbers) compare(key, theirs.*number, ours.*number);
+  for (const auto& [key, count] : kCounts)
+    compare(key, static_cast<double>(theirs.*count), static_cast<double>(ours.*count));
+  return out;
+}
+
 /// What the config.json beside weights says of the model that no shape of a weight shows.
 Names check_config_beside(const ModelConfig& model, const std::string& path) {
   namespace fs = std::filesystem;
@@ -91,7 +119,9 @@ Names check_config_beside(const ModelConfig& model, const std::string& path) {
                                 std::string(to_string(theirs.activation)) +
                                     " in the weights' model, where model.activation is " +
                                     std::string(to_string(model.activation)) + remedy);
-  return {};
+  const Names changed = changed_numbers(theirs, model);
+  if (changed.empty()) return {};
+  return {"--weights " + printable(path) + ": their model has " + join_words(changed)};
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ void check_weights_fit(const Study& study, const Graph& graph, const Checkpoint&
 
 /// The same of what `weights`, read from `path`, has beside the model, and, at the key of a
 /// config.json beside them, of what that says otherwise and no shape shows. Answers warnings: about
-/// heads that the weights have for other tasks, and a config.json that was not compared.
+/// heads that the weights have for other tasks, numbers of that config.json that a study may mean
+/// to change, such as the base of rotary angles, and a config.json that was not compared.
 std::vector<std::string> check_weights_fit(const Study& study, const std::string& path,
                                            const HuggingFaceWeights& weights);
 

@@ -64,10 +64,18 @@ TEST_CASE("weights of equal shapes are another model's where their config.json s
   CHECK_THAT(problem(folder),
              Catch::EndsWith(": activation_function: gelu in the weights' model, where "
                              "model.activation is relu; say the model that the weights are of"));
+  const auto warnings_of = [&] {
+    return check_weights_fit(study, folder, HuggingFaceWeights::open(folder, study.model));
+  };
+  // What a study may mean to change warns.
+  study.model = tiny(Family::kGpt);
+  study.model.norm_eps = 0.001;
+  CHECK(warnings_of() ==
+        std::vector<std::string>{"--weights " + folder +
+                                 ": their model has model.norm_eps 1.0e-05 (here 0.001)"});
   // What is no config.json of a model that there is says nothing of it.
   std::ofstream(folder + "/config.json") << "{}";
-  const auto warnings =
-      check_weights_fit(study, folder, HuggingFaceWeights::open(folder, study.model));
+  const auto warnings = warnings_of();
   REQUIRE(warnings.size() == 1);
   CHECK_THAT(warnings[0], Catch::StartsWith("--weights " + folder +
                                             ": its config.json is not compared with the model: "));
