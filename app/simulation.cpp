@@ -10,7 +10,7 @@
 #include "engine/memory/memory.h"
 #include "engine/memory/reserved_memory.h"
 #include "report/layer_links.h"
-#include "sim/simgrid_executor.h"
+#include "sim/network_executor.h"
 
 namespace trainyard {
 
@@ -44,8 +44,8 @@ void warn_of_wide_interval(Summary& summary) {
 }  // namespace
 
 std::unique_ptr<Executor> make_executor(const std::string& fidelity) {
-  if (fidelity == "fluid") return std::make_unique<SimGridExecutor>(Fidelity::kFluid);
-  if (fidelity == "step") return std::make_unique<SimGridExecutor>(Fidelity::kStep);
+  if (fidelity == "fluid") return std::make_unique<NetworkExecutor>(Fidelity::kFluid);
+  if (fidelity == "step") return std::make_unique<NetworkExecutor>(Fidelity::kStep);
   return std::make_unique<AnalyticExecutor>();
 }
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "engine/cost/collective_time.h"
-#include "sim/simgrid_executor.h"
+#include "sim/network_executor.h"
 #include "tests/support/timing.h"
 
 namespace trainyard {
@@ -40,7 +40,7 @@ Seconds period(const Program& program, const Cluster& cluster, Fidelity fidelity
   RunOptions options;
   options.reuse = reuse;
   const std::array<Job, 1> jobs = {Job{&program, 0}};
-  return SimGridExecutor(fidelity).run(jobs, zero_costs(program, cluster), options).period;
+  return NetworkExecutor(fidelity).run(jobs, zero_costs(program, cluster), options).period;
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ TEST_CASE("k rings share an oversubscribed trunk") {
   options.fold = fold;
   options.reuse = reuse;
   const std::array<Job, 1> jobs = {Job{&program, 0}};
-  const Trace trace = SimGridExecutor(fidelity).run(jobs, zero_costs(program, cluster), options);
+  const Trace trace = NetworkExecutor(fidelity).run(jobs, zero_costs(program, cluster), options);
   CHECK(trace.period == exactly(2 * (kAlpha + 40 * over / kB)));
   // Each direction of a NIC carries the whole buffer once: 2 (n-1)/n S = 80 bytes.
   for (const LinkLoad& link : trace.links) {

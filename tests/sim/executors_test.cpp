@@ -6,7 +6,7 @@
 
 #include "app/simulation.h"
 #include "engine/exec/channels/lanes.h"
-#include "sim/simgrid_executor.h"
+#include "sim/network_executor.h"
 #include "tests/support/example_program.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/studies.h"
@@ -48,7 +48,7 @@ Trace simulate(const Compiled& c, Fidelity fidelity, bool fold = true, bool reus
   options.fold = fold;
   options.reuse = reuse;
   const std::array<Job, 1> jobs = {Job{&c.program, 0}};
-  return SimGridExecutor(fidelity).run(jobs, c.costs, options);
+  return NetworkExecutor(fidelity).run(jobs, c.costs, options);
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ TEST_CASE("a straggler sets the pace of a pipeline") {
   options.max_steps = 1;
   const std::array<Job, 1> jobs = {Job{&c.program, 0}};
   for (const Fidelity fidelity : {Fidelity::kFluid, Fidelity::kStep}) {
-    CHECK(SimGridExecutor(fidelity).run(jobs, c.costs, options).period == exactly(1 + 3 / factor));
+    CHECK(NetworkExecutor(fidelity).run(jobs, c.costs, options).period == exactly(1 + 3 / factor));
   }
 }
 
@@ -233,11 +233,11 @@ TEST_CASE(
       RunOptions options;
       options.max_steps = 3;
       options.fold = fold;
-      const Trace plain = SimGridExecutor(fidelity).run(jobs, c.costs, options);
+      const Trace plain = NetworkExecutor(fidelity).run(jobs, c.costs, options);
       options.record_rows = true;
       for (const bool more_ranks : {false, true}) {
         if (more_ranks) options.trace_ranks = {1, 2, c.program.mesh.num_ranks() - 1};
-        const Trace recorded = SimGridExecutor(fidelity).run(jobs, c.costs, options);
+        const Trace recorded = NetworkExecutor(fidelity).run(jobs, c.costs, options);
         CHECK(recorded.step_ends == plain.step_ends);
         CHECK(recorded.num_events == plain.num_events);
         for (std::size_t r = 0; r < plain.ranks.size(); ++r) {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "app/simulation.h"
-#include "sim/simgrid_executor.h"
+#include "sim/network_executor.h"
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
@@ -45,7 +45,7 @@ Seconds time_of(const Program& program, const Cluster& cluster) {
       options.reuse = reuse;
       const std::array<Job, 1> jobs = {Job{&program, 0}};
       CAPTURE(static_cast<int>(fidelity), reuse);
-      CHECK(SimGridExecutor(fidelity).run(jobs, costs, options).period == exactly(analytic));
+      CHECK(NetworkExecutor(fidelity).run(jobs, costs, options).period == exactly(analytic));
     }
   }
   return analytic;
@@ -198,10 +198,10 @@ TEST_CASE("an all-to-all takes at most the worst of its rounds every time") {
   const Costs costs = zero_costs(program, cluster);
   const Seconds analytic = run(program, costs).period;
   const std::array<Job, 1> jobs = {Job{&program, 0}};
-  CHECK(SimGridExecutor(Fidelity::kFluid).run(jobs, costs, RunOptions{}).period ==
+  CHECK(NetworkExecutor(Fidelity::kFluid).run(jobs, costs, RunOptions{}).period ==
         exactly(analytic));
   // Step by step, members that have little to share are ahead of the others.
-  CHECK(SimGridExecutor(Fidelity::kStep).run(jobs, costs, RunOptions{}).period <=
+  CHECK(NetworkExecutor(Fidelity::kStep).run(jobs, costs, RunOptions{}).period <=
         analytic * (1 + 1e-9));
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("transfers of a pipeline that never meet take as long in all executors
   const Trace analytic = run(program, costs);
   for (const Fidelity fidelity : {Fidelity::kFluid, Fidelity::kStep}) {
     const std::array<Job, 1> jobs = {Job{&program, 0}};
-    const Seconds period = SimGridExecutor(fidelity).run(jobs, costs, RunOptions{}).period;
+    const Seconds period = NetworkExecutor(fidelity).run(jobs, costs, RunOptions{}).period;
     CHECK(period == Approx(analytic.period).epsilon(1e-9).margin(4e-9));
   }
 }

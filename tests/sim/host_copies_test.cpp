@@ -3,7 +3,7 @@
 
 #include "engine/exec/analytic_executor.h"
 #include "engine/exec/costs.h"
-#include "sim/simgrid_executor.h"
+#include "sim/network_executor.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {
@@ -23,7 +23,7 @@ TEST_CASE("copies of devices behind one PCIe switch share its uplink") {
       make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
   const Job job{&program, 0};
   AnalyticExecutor analytic;
-  SimGridExecutor fluid(Fidelity::kFluid);
+  NetworkExecutor fluid(Fidelity::kFluid);
   const Trace alone = analytic.run({&job, 1}, costs, {});
   const Trace shared = fluid.run({&job, 1}, costs, {});
   CHECK(shared.period > alone.period * 1.05);
@@ -84,7 +84,7 @@ TEST_CASE("weights and gradients of ranks behind one PCIe switch share its uplin
       make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
   const Job job{&program, 0};
   AnalyticExecutor analytic;
-  SimGridExecutor fluid(Fidelity::kFluid);
+  NetworkExecutor fluid(Fidelity::kFluid);
   const Trace shared = fluid.run({&job, 1}, costs, {});
   CHECK(shared.period > analytic.run({&job, 1}, costs, {}).period);
   double in = 0;

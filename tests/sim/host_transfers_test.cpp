@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "sim/simgrid_executor.h"
+#include "sim/network_executor.h"
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
@@ -72,7 +72,7 @@ void check_step(const Program& program, const Cluster& cluster, Seconds transfer
       options.fold = fold;
       if (fidelity == Fidelity::kStep && fold) continue;
       CAPTURE(static_cast<int>(fidelity), fold);
-      CHECK(SimGridExecutor(fidelity).run({&job, 1}, costs, options).period ==
+      CHECK(NetworkExecutor(fidelity).run({&job, 1}, costs, options).period ==
             Approx(period).epsilon(1e-9));
     }
   }
@@ -118,7 +118,7 @@ TEST_CASE("messages between hosts meet in the memory of their node, not on its N
   const Costs costs = costs_on(program, cluster);
   const Job job{&program, 0};
   CHECK(run(program, costs).period == Approx(2 * (69 + 65 + 69)).epsilon(1e-9));
-  const Trace shared = SimGridExecutor(Fidelity::kFluid).run({&job, 1}, costs, {});
+  const Trace shared = NetworkExecutor(Fidelity::kFluid).run({&job, 1}, costs, {});
   CHECK(shared.period == Approx(2 * (69 + 129 + 69)).epsilon(1e-9));
   double bytes = 0;
   for (const LinkLoad& link : shared.links) {

@@ -1,4 +1,4 @@
-#include "sim/simgrid_executor.h"
+#include "sim/network_executor.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 
 namespace trainyard {
 
-Trace SimGridExecutor::run(std::span<const Job> jobs, const Costs& costs, const RunOptions& asked) {
+Trace NetworkExecutor::run(std::span<const Job> jobs, const Costs& costs, const RunOptions& asked) {
   check(jobs.size() == 1 && jobs[0].program != nullptr, "the SimGrid executors run one job");
   const bool step = fidelity_ == Fidelity::kStep;
   RunOptions options = asked;

@@ -12,9 +12,9 @@ enum class Fidelity : std::uint8_t {
   kStep    // every message of an algorithm is a flow; simulates every rank, folded or not
 };
 
-class SimGridExecutor : public Executor {
+class NetworkExecutor : public Executor {
  public:
-  explicit SimGridExecutor(Fidelity fidelity) : fidelity_(fidelity) {}
+  explicit NetworkExecutor(Fidelity fidelity) : fidelity_(fidelity) {}
 
   /// Takes exactly one job. RunOptions::reuse false: every message goes through SimGrid, whether it
   /// can meet another or not. Throws BackendError where SimGrid refuses.
