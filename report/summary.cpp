@@ -27,7 +27,7 @@ std::string misfit_of(const Summary& summary, std::size_t rank) {
          gib(peak.activations) + ", buffers " + gib(peak.buffers) + " (at " + peak.instant + ")";
 }
 
-/// Closed forms give a message all of a NIC, whoever else is behind it.
+/// Closed forms count who is behind a NIC only where channels are alike.
 void warn_of_shared_nics(const Study& study, std::vector<std::string>& warnings) {
   const Cluster& cluster = study.cluster;
   if (study.fidelity != "analytic" || cluster.num_nodes == 1) return;
@@ -36,8 +36,7 @@ void warn_of_shared_nics(const Study& study, std::vector<std::string>& warnings)
   warnings.push_back("fidelity analytic: the " + std::to_string(cluster.devices_per_node) +
                      " devices of a node share " +
                      (one ? "one NIC" : std::to_string(cluster.num_nics()) + " NICs") +
-                     ", and each message has all of " + (one ? "it" : "one") +
-                     "; with fidelity fluid they share");
+                     ": counted among messages that are alike; with fidelity fluid all share");
 }
 
 /// Attention counts as the full square (docs/contract.md), most of which a mask may leave out.

@@ -55,6 +55,7 @@ class FabricLinks {
   bool needs_routes() const {
     return num_links_ > 0 && !(kind_ == Kind::kFatTree && pod_trunks_ == 0);
   }
+  bool has_links() const { return num_links_ > 0; }
   bool has_rails() const { return kind_ == Kind::kRails; }
 
  private:

@@ -113,6 +113,11 @@ std::int64_t Network::owner(LinkId link) const {
   return (link - first_nic_) / 2;
 }
 
+bool Network::shares_links() const {
+  const bool between = nics_ != per_node_ || fabric_.has_links() || fabric_.has_rails();
+  return (between && cluster_.num_nodes > 1) || switches_ > 0 || sockets_ > 0;
+}
+
 template <typename Visit>
 void Network::to_nic(std::int64_t device, std::int64_t nic, bool out, const Visit& visit) const {
   const auto device_side = [&] {

@@ -59,6 +59,8 @@ class Network {
   std::string name(LinkId link) const;  // "device 12 nvswitch out", "leaf 2 trunk up"
   /// The only device whose traffic passes this link; -1: several.
   std::int64_t owner(LinkId link) const;
+  /// Whether there are links without an owner, but for those to the drives.
+  bool shares_links() const;
 
   std::int64_t devices_per_node() const { return per_node_; }
   std::int64_t node(std::int64_t device) const { return device / per_node_; }

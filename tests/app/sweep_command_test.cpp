@@ -131,8 +131,8 @@ TEST_CASE("what closed forms and shares of the peak leave out is said of each po
       swept(folder, kBase + "sweep: {cluster.nics: [1, 8], model.pad_vocab_to: [1008]}\n");
   CHECK(
       nics["points"][0]["warnings"] ==
-      Json{"fidelity analytic: the 8 devices of a node share one NIC, and each message has all of "
-           "it; with fidelity fluid they share"});
+      Json{"fidelity analytic: the 8 devices of a node share one NIC: counted among messages that "
+           "are alike; with fidelity fluid all share"});
   CHECK(nics["points"][1]["warnings"].empty());
   const Json fluid = swept(
       folder, kBase + "fidelity: fluid\nsweep: {cluster.nics: [1], model.pad_vocab_to: [1008]}\n",

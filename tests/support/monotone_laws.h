@@ -13,6 +13,8 @@ namespace trainyard {
 /// communication do not slow each other.
 ///   link          twice a bandwidth of the cluster, half the latencies of a kind of link
 ///   device        devices that compute 1.25 times as fast; no device slower than the profile says
+///                 (but where devices share links: ranks of unlike speed are unlike, and closed
+///                 forms count only like messages on a link)
 ///   overlap       reductions of gradients beside the backward, input gradients' behind weight
 ///                 gradients, transfers for which no host waits, all with hosts that issue in no
 ///                 time; half of a tensor message hidden

@@ -73,6 +73,9 @@ std::string random_cluster(const ClusterAsked& of, RandomDraws& random, RandomDr
   }
   if (of.buffers && transfers.below(4) == 0)
     text += transfers.below(2) == 0 ? ", rdma: on" : ", rdma: off";
+  // A fourth of those that say links themselves have fewer NICs than devices.
+  if (kind != 0 && devices > 8 && transfers.below(4) == 0)
+    text += ", nics: " + std::to_string(1 + transfers.below(2));
   return text + "}\n";
 }
 

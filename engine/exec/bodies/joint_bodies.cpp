@@ -1,7 +1,6 @@
 #include "engine/exec/bodies/joint_bodies.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 namespace trainyard {
@@ -41,15 +40,7 @@ const std::vector<BodyMap>& JointBodies::maps(ChannelId channel, const std::vect
   if (!of_channel.has(number)) of_channel.resize(number + 1, nullptr);
   const std::vector<BodyMap>*& known = of_channel[number];
   if (known != nullptr) return *known;
-  const GroupLayout& layout = plan_.folds.channels[channel].layout;
-  std::vector<std::int64_t> key = {layout.ranks,
-                                   layout.nodes,
-                                   layout.ranks_per_node,
-                                   layout.leaves,
-                                   layout.nics,
-                                   std::bit_cast<std::int64_t>(layout.fabric_ring),
-                                   std::bit_cast<std::int64_t>(layout.fabric_spread),
-                                   layout.routes};
+  std::vector<std::int64_t> key = {plan_.times.alike(channel)};
   entries_.clear();
   for (const Cursor member : members) {
     const StreamItem& item = progress_.item_at(member);

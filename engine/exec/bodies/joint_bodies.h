@@ -49,7 +49,7 @@ class JointBodies {
   RankProgress& progress_;
   bool records_;  // some ranks keep rows
   std::map<std::vector<std::int64_t>, std::vector<BodyMap>>
-      all_maps_;  // by layout, lists and bodies of the members
+      all_maps_;  // by how long messages of the channel take, lists and bodies of the members
   Indexed<ChannelId, Indexed<std::int32_t, const std::vector<BodyMap>*>>
       known_;  // [body]; null: not needed so far
   std::vector<BodyEntry> entries_;

@@ -12,7 +12,8 @@ CollectivePhase phase_of(Bytes bytes, const TransferTime& parts) {
 }
 
 MessageTime time_of(const Message& message, const Lane& lane, const Channel& channel,
-                    const std::vector<ShapeLoad>& routes, const Costs& costs, SourceLog& log) {
+                    const std::vector<ShapeLoad>& routes, const LikeMessages* like,
+                    const Costs& costs, SourceLog& log) {
   const Cluster& cluster = costs.cluster;
   MessageTime out;
   if (message.kind == OpKind::kCopy) {
@@ -35,6 +36,7 @@ MessageTime time_of(const Message& message, const Lane& lane, const Channel& cha
     phase.latency *= exposed;
     phase.transfer *= exposed;
   }
+  if (like != nullptr) like->share_links(like->of(channel), out.phases);
   if (costs.piece_sum > 0 && message.beside_product && message.kind == OpKind::kReduceScatter &&
       !out.phases.empty()) {
     const double pieces = static_cast<double>(message.bytes);  // read; one of them is written
@@ -47,7 +49,8 @@ MessageTime time_of(const Message& message, const Lane& lane, const Channel& cha
 
 }  // namespace
 
-MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& costs) {
+MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& costs,
+                           const LikeMessages* like) {
   Indexed<LaneId, std::vector<MessageId>> of_lane(lanes.lanes.size());
   for (const MessageId m : lanes.messages.keys()) {
     auto& list = of_lane[lanes.messages[m].lane];
@@ -56,11 +59,13 @@ MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& 
   }
   SourceLog log;
   // Channels that lie alike take equally long.
-  std::map<std::tuple<LaneId, GroupLayout, Distance>, std::size_t> alike;
+  std::map<std::tuple<LaneId, GroupLayout, Distance, ChannelId>, std::size_t> alike;
   for (const Channel& channel : folds.channels) {
     first_.push_back(times_.size());
-    const auto [it, fresh] =
-        alike.emplace(std::tuple(channel.lane, channel.layout, channel.distance), times_.size());
+    const ChannelId like_class = like != nullptr ? like->of(channel) : kNoIndex;
+    const auto [it, fresh] = alike.emplace(
+        std::tuple(channel.lane, channel.layout, channel.distance, like_class), times_.size());
+    alike_.push_back(static_cast<std::int64_t>(it->second));
     const Lane& lane = lanes.lanes[channel.lane];
     const auto& messages = of_lane[channel.lane];
     for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -69,7 +74,7 @@ MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& 
         times_.push_back({{}, *costs.messages[m]});
       else if (fresh)
         times_.push_back(
-            time_of(lanes.messages[m], lane, channel, folds.routes_of(channel), costs, log));
+            time_of(lanes.messages[m], lane, channel, folds.routes_of(channel), like, costs, log));
       else
         times_.push_back(MessageTime(times_[it->second + i]));
     }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/exec/channels/fold.h"
+#include "engine/exec/channels/like_messages.h"
 #include "engine/exec/costs.h"
 
 namespace trainyard {
@@ -19,7 +20,9 @@ struct MessageTime {
 
 class MessageTimes {
  public:
-  MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& costs);
+  /// `like`: what messages on like channels leave each other; null: an interconnect knows.
+  MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& costs,
+               const LikeMessages* like);
 
   const MessageTime& of(ChannelId channel, MessageId message) const {
     return times_[index(channel, message)];
@@ -29,11 +32,14 @@ class MessageTimes {
     return first_[channel] + within_[message];
   }
   std::size_t size() const { return times_.size(); }
+  /// Messages take equally long on all channels with one number.
+  std::int64_t alike(ChannelId channel) const { return alike_[channel]; }
   const std::vector<SourceEntry>& sources() const { return sources_; }
 
  private:
   std::vector<MessageTime> times_;
   Indexed<ChannelId, std::size_t> first_;
+  Indexed<ChannelId, std::int64_t> alike_;
   Indexed<MessageId, std::size_t> within_;  // place among those of its lane
   std::vector<SourceEntry> sources_;
 };

@@ -104,8 +104,17 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
 RunPlan make_run_plan(const Program& program, const Costs& costs, const RunOptions& options,
                       const Network* network) {
   Lanes lanes = find_lanes(program);
-  Folds folds = fold_ranks(program, lanes, costs.cluster, network, options.fold, costs.works.row);
-  MessageTimes times(lanes, folds, costs);
+  const auto fold = [&](const Network* links, bool folded) {
+    return fold_ranks(program, lanes, costs.cluster, links, folded, costs.works.row);
+  };
+  // Closed forms count what like messages leave each other: of the classes that an interconnect
+  // would see.
+  const Network own(costs.cluster);
+  const bool share = network == nullptr && may_share_links(lanes, costs.cluster, own);
+  Folds folds = fold(share && options.fold ? &own : network, options.fold);
+  const Folds alike = share && !options.fold ? fold(&own, true) : Folds{};
+  const LikeMessages like{options.fold ? &folds : &alike, &own};
+  MessageTimes times(lanes, folds, costs, share ? &like : nullptr);
   RunPlan out{&program, std::move(lanes), std::move(folds), std::move(times), {}, {}, {}, {},
               {},       &costs.works,     costs.slowdown};
   out.records = recorded(out.folds, options);
