@@ -1,5 +1,6 @@
 #include "engine/graph/graph_builder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -31,12 +32,17 @@ GraphBuilder::GraphBuilder(std::string name, DType compute) : compute_(compute) 
   graph_.name = std::move(name);
 }
 
+void GraphBuilder::reserve(std::size_t ops, std::size_t parameters) {
+  graph_.ops.reserve(ops);
+  graph_.parameters.reserve(parameters);
+  graph_.tensors.reserve(ops + ops / 8 + parameters);
+}
+
 void GraphBuilder::set_layer(std::int32_t layer) {
   if (layer == layer_) return;
   layer_ = layer;
   sublayer_ = 0;
   module_indices_.clear();
-  num_uses_.clear();
 }
 
 TensorId GraphBuilder::input(std::string_view name, const Shape& shape, DType dtype) {
@@ -358,9 +364,14 @@ std::string GraphBuilder::activation_name(PathId module, OpKind kind) {
   std::string name = graph_.modules[module];
   name += '.';
   name += to_string(kind);
-  const auto key =
-      static_cast<std::uint64_t>(module.number()) * kNumOpKinds + static_cast<unsigned>(kind);
-  if (const int uses = num_uses_[key]++; uses > 0) name += ":" + std::to_string(uses);
+  if (!num_uses_.has(module)) num_uses_.resize(graph_.modules.size());
+  auto& of_kinds = num_uses_[module];
+  const auto known = std::find_if(of_kinds.begin(), of_kinds.end(),
+                                  [&](const auto& one) { return one.first == kind; });
+  if (known == of_kinds.end())
+    of_kinds.emplace_back(kind, 1);
+  else
+    name += ":" + std::to_string(known->second++);
   return name;
 }
 

@@ -88,6 +88,8 @@ class GraphBuilder {
   /// Ops built from now on belong to this transformer layer (execution order); -1: model ends.
   /// A module lies within one layer: what it is called there is forgotten here.
   void set_layer(std::int32_t layer);
+  /// Room for about so many.
+  void reserve(std::size_t ops, std::size_t parameters);
   /// Ops built from now on belong to the next sublayer of the layer.
   void next_sublayer() { ++sublayer_; }
   /// Parameters registered from now on belong to the training head, not to the base model.
@@ -320,7 +322,8 @@ class GraphBuilder {
   double norm_shift_ = 0;
   // Kept for the current layer only, so that they stay small where models have 10^5 layers.
   std::unordered_map<std::string, PathId, StringHash, std::equal_to<>> module_indices_;
-  std::unordered_map<std::uint64_t, int> num_uses_;  // of a name, by (module, kind)
+  // How many ops of each kind a module has.
+  Indexed<PathId, boost::container::small_vector<std::pair<OpKind, std::int32_t>, 3>> num_uses_;
   // Dropouts of a module, by kind; kept, since a module may be called in several layers.
   std::map<std::pair<OpKind, std::string>, std::int32_t> num_draws_;
 };

@@ -13,7 +13,7 @@ BackwardDraft::BackwardDraft(StagedGraph staged, DType grad_dtype)
   out_.backward.reserve(out_.graph.ops.size() * 2);
   gradient_.assign(out_.graph.tensors.size(), kNoIndex);
   out_.graph.tensors.reserve(out_.graph.tensors.size() * 2);
-  copies_.reserve(gradient_.size());
+  gradient_names_.reserve(gradient_.size());
   for (const Parameter& parameter : out_.graph.parameters) {
     out_.parameter_gradient.push_back(
         parameter.tensor == kNoIndex ? kNoIndex : parameter_gradient(parameter, grad_dtype));
@@ -38,7 +38,12 @@ TensorId BackwardDraft::parameter_gradient(const Parameter& parameter, DType dty
 TensorId BackwardDraft::new_gradient(TensorId of, std::string_view suffix) {
   Tensor t = tensor(of);
   t.name = "d." + t.name + std::string(suffix);
-  if (const int copies = ++copies_[t.name]; copies > 1) t.name += "~" + std::to_string(copies);
+  const auto& tensors = out_.graph.tensors;
+  const auto name_of = [&](std::int32_t id) -> std::string_view {
+    return tensors[TensorId(id)].name;
+  };
+  const auto [first, is_new] = gradient_names_.insert(t.name, tensors.next().number(), name_of);
+  if (!is_new) t.name += "~" + std::to_string(++copies_.try_emplace(first, 1).first->second);
   t.role = TensorRole::kActivation;
   t.alias = kNoIndex;
   t.alias_offset = 0;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "engine/base/name_table.h"
 #include "engine/partition/stage_partition.h"
 #include "engine/passes/training_graph.h"
 
@@ -71,7 +72,8 @@ class BackwardDraft {
 
   Indexed<TensorId, TensorId> gradient_;  // [forward tensor]
   Indexed<TensorId, int> uses_;  // of storages: reads, gradients that they are, views in them
-  std::unordered_map<std::string, int> copies_;
+  NameTable gradient_names_;     // -> the tensor that has one as it is
+  std::unordered_map<std::int32_t, int> copies_;  // of its name, where others would have it, too
 };
 
 }  // namespace trainyard

@@ -222,10 +222,10 @@ RunningMoments OnnxImporter::running_moments(const OnnxNode& node, const Dims& d
   }
   const std::string where = module(node),
                     names[] = {where + ".running_mean", where + ".running_var"};
-  for (const std::string& name : names) {
-    if (!names_.try_emplace(name, 1).second) return {};
+  for (const std::size_t i : {0, 1}) {
+    if (take_name(names[i]) >= 0) return {};
+    weights_.push_back({names[i], tensors[i], false});
   }
-  for (const std::size_t i : {0, 1}) weights_.push_back({names[i], tensors[i], false});
   return graph_.running_moments(where, dims[1], momentum);
 }
 

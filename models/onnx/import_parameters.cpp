@@ -189,13 +189,22 @@ std::string OnnxImporter::parameter_name(int index) {
       is_merged(index) && !(name.starts_with(of) && name.substr(of.size()).starts_with('.'));
   if ((is_generated(name) || of_another) && !of.empty())
     name = std::string(of) + (use.adds && !use.scales ? ".bias" : ".weight");
-  const auto [at, is_new] = names_.try_emplace(name, 1);
-  if (is_new) return name;
-  auto& [base, next] = *at;  // stays where it is
+  const int holder = take_name(name);
+  if (holder < 0) return name;
+  int& next = next_.try_emplace(holder, 1).first->second;
+  std::string other;
   do {
-    name = base + "_" + std::to_string(next++);
-  } while (!names_.try_emplace(name, 1).second);
-  return name;
+    other = name + "_" + std::to_string(next++);
+  } while (take_name(other) >= 0);
+  return other;
+}
+
+/// Which of the weights has the name; -1: none, and it is that of the next one from now on.
+int OnnxImporter::take_name(std::string_view name) {
+  const auto name_of = [&](std::int32_t i) -> std::string_view { return weights_[i].parameter; };
+  const auto [holder, is_new] =
+      names_.insert(name, static_cast<std::int32_t>(weights_.size()), name_of);
+  return is_new ? -1 : holder;
 }
 
 /// Exporters make one of initializers that are equal, as norms and biases of a model that was never

@@ -40,6 +40,7 @@ OnnxImporter::OnnxImporter(const ModelConfig& config, const BuildOptions& option
       parameters_(model_.initializers.size(), kNoIndex) {
   weights_.reserve(model_.initializers.size());
   names_.reserve(model_.initializers.size());
+  graph_.reserve(model_.nodes.size(), model_.initializers.size());
 }
 
 OnnxGraph OnnxImporter::run() {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/name_table.h"
 #include "engine/graph/graph_builder.h"
 #include "models/onnx/image_windows.h"
 #include "models/onnx/onnx_constant.h"
@@ -126,6 +127,7 @@ class OnnxImporter {
   ConstantRef constant_of(int id);  // nullptr: it depends on data or parameters
   std::string parameter_name(int initializer);
   TensorId parameter(int initializer, bool transposed);
+  int take_name(std::string_view name);
   bool is_merged(int initializer);
   const std::string& module_now() const;
   const std::string& reader() const;  // the module of the node that runs
@@ -365,7 +367,8 @@ class OnnxImporter {
   std::unordered_map<int, ConstantRef> of_batch_size_;
   bool has_branches_ = false;
   std::vector<OnnxWeight> weights_;
-  std::unordered_map<std::string, int> names_;  // of parameters -> the next number behind it
+  NameTable names_;                    // of parameters -> weights_
+  std::unordered_map<int, int> next_;  // weights whose names others wanted -> the next number
   TensorId ones_ = kNoIndex;
   int constants_ = 0;
 };

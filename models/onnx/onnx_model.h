@@ -2,6 +2,7 @@
 // The format: onnx.proto of the ONNX project, IR version 3 to 13, operator sets 13 to 23.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -73,8 +74,9 @@ struct OnnxNode {
   std::string op;      // "MatMul"; of other domains "com.microsoft.Gelu"
   std::string name;    // as messages call it
   std::string module;  // dotted path of the module that it was exported from, where that is known
-  std::vector<int> inputs;  // numbers of OnnxModel::values; kNoOnnxValue: left out
-  std::vector<int> outputs;
+  // Numbers of OnnxModel::values; kNoOnnxValue: left out.
+  boost::container::small_vector<int, 4> inputs;
+  boost::container::small_vector<int, 2> outputs;
   std::vector<OnnxAttribute> attributes;
   // A node of a branch of an If runs where this value is `holds`. The If itself stands behind both
   // branches: its inputs are the condition and the results of the one and the other.

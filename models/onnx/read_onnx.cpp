@@ -11,12 +11,11 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
-#include <memory_resource>
 #include <optional>
 #include <sstream>
-#include <unordered_map>
 
 #include "engine/base/error.h"
+#include "engine/base/name_table.h"
 #include "engine/base/user_text.h"
 #include "models/onnx/module_path.h"
 #include "models/onnx/onnx_model.h"
@@ -125,13 +124,14 @@ class Reader {
 
   /// `name` lies in the protocol buffer.
   int value_named(const std::string& name) {
-    const auto [at, is_new] = values_.emplace(name, std::ssize(out_.values));
+    const auto [value, is_new] =
+        values_.insert(name, static_cast<std::int32_t>(out_.values.size()), name_of_);
     if (is_new) {
-      if (branch_.condition != kNoOnnxValue) names_of_branch_.push_back(at->first);
+      if (branch_.condition != kNoOnnxValue) names_of_branch_.push_back(name);
       out_.values.push_back(name);
       known_.push_back(false);
     }
-    return at->second;
+    return value;
   }
 
   /// `by`() says who makes it, for messages.
@@ -153,6 +153,7 @@ class Reader {
     out.type = *type;
     if (proto.dims_size() > kMostDims)
       fail("tensor " + quoted(what) + ": more than " + std::to_string(kMostDims) + " dims");
+    out.dims.reserve(proto.dims().size());
     std::int64_t elements = 1;
     for (const std::int64_t dim : proto.dims()) {
       if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements) || elements > kMostElements)
@@ -198,9 +199,9 @@ class Reader {
   }
 
   void add_input(const onnx::ValueInfoProto& proto) {
-    const auto filled = values_.find(proto.name());
+    const int filled = values_.find(proto.name(), name_of_);
     // Before IR version 4 initializers were inputs, too.
-    if (filled != values_.end() && known_[filled->second]) return;
+    if (filled >= 0 && known_[filled]) return;
     OnnxInput input;
     input.value = define(proto.name(), [] { return std::string("input"); });
     const auto& type = proto.type();
@@ -277,7 +278,7 @@ class Reader {
       branch_ = outer;
       // The other branch may call its own as this one does.
       for (std::size_t i = outer_names; i < names_of_branch_.size(); ++i)
-        values_.erase(names_of_branch_[i]);
+        values_.erase(names_of_branch_[i], name_of_);
       names_of_branch_.resize(outer_names);
     }
   }
@@ -332,9 +333,12 @@ class Reader {
   OnnxModel out_;
   Branch branch_;                                  // whose nodes are read
   std::vector<std::string_view> names_of_branch_;  // of values of that, and those around it
-  std::pmr::monotonic_buffer_resource entries_;
-  std::pmr::unordered_map<std::string_view, int> values_{&entries_};  // by name
-  Numbered<bool> known_;                                              // [value]: something makes it
+  NameTable values_;
+  struct NameOfValue {
+    const OnnxModel& model;
+    std::string_view operator()(std::int32_t value) const { return model.values[value]; }
+  } name_of_{out_};
+  Numbered<bool> known_;  // [value]: something makes it
 };
 
 /// Without protobuf's own lines on stderr.
