@@ -43,98 +43,127 @@ std::string find_tensor_violation(const Graph& graph) {
 
 /// Inputs exist before they are read, and each activation is written at most once, by its producer.
 /// Tensors that no op touches are allowed: passes that fuse ops leave them behind.
-std::string find_order_violation(const Graph& graph) {
-  Indexed<TensorId, bool> is_written(graph.tensors.size(), false);
-  for (const OpId id : graph.ops.keys()) {
-    const Op& op = graph.ops[id];
-    if (!graph.modules.has(op.module)) return "op " + std::to_string(id.number()) + ": no module";
+class OrderCheck {
+ public:
+  explicit OrderCheck(const Graph& graph)
+      : graph_(graph),
+        is_written_(graph.tensors.size(), false) {}
+
+  std::string next(OpId id) {
+    const Op& op = graph_.ops[id];
+    if (!graph_.modules.has(op.module)) return "op " + std::to_string(id.number()) + ": no module";
     for (const TensorId input : op.inputs) {
-      if (!graph.tensors.has(input)) return describe(graph, id) + ": reads no tensor";
-      const Tensor& tensor = graph.tensors[input];
-      if (tensor.role == TensorRole::kActivation && !is_written[input]) {
-        return describe(graph, id) + ": reads '" + tensor.name + "' before it is produced";
+      if (!graph_.tensors.has(input)) return describe(graph_, id) + ": reads no tensor";
+      const Tensor& tensor = graph_.tensors[input];
+      if (tensor.role == TensorRole::kActivation && !is_written_[input]) {
+        return describe(graph_, id) + ": reads '" + tensor.name + "' before it is produced";
       }
     }
-    if (op.outputs.empty()) return describe(graph, id) + ": produces nothing";
+    if (op.outputs.empty()) return describe(graph_, id) + ": produces nothing";
     for (const TensorId output : op.outputs) {
-      if (!graph.tensors.has(output)) return describe(graph, id) + ": writes no tensor";
-      if (graph.tensors[output].producer != id || is_written[output]) {
-        return describe(graph, id) + ": writes '" + graph.tensors[output].name +
+      if (!graph_.tensors.has(output)) return describe(graph_, id) + ": writes no tensor";
+      if (graph_.tensors[output].producer != id || is_written_[output]) {
+        return describe(graph_, id) + ": writes '" + graph_.tensors[output].name +
                "', which another op produces";
       }
-      is_written[output] = true;
+      is_written_[output] = true;
     }
+    return {};
   }
-  return {};
-}
+
+  bool is_written(TensorId id) const { return is_written_[id]; }
+
+ private:
+  const Graph& graph_;
+  Indexed<TensorId, bool> is_written_;
+};
 
 /// Execution order runs through the embeddings (-1), layers 0, 1, ..., and the head (-1), so that a
 /// pipeline stage can be any run of consecutive layers. Chunks of a microbatch each do so by
 /// themselves: where they take turns, one may be a layer ahead.
-std::string find_layer_violation(const Graph& graph) {
-  Numbered<std::int32_t> last(1, -1);  // [chunk]; 0: of ops on all
-  bool in_head = false;
-  for (const OpId id : graph.ops.keys()) {
-    const Op& op = graph.ops[id];
-    if (op.chunk == 0) last.assign(last.size(), *std::max_element(last.begin(), last.end()));
-    if (op.chunk >= std::ssize(last)) last.resize(op.chunk + 1, last[0]);
-    std::int32_t& before = last[op.chunk];
+class LayerCheck {
+ public:
+  explicit LayerCheck(const Graph& graph) : graph_(graph) {}
+
+  std::string next(OpId id) {
+    const Op& op = graph_.ops[id];
+    if (op.chunk == 0) last_.assign(last_.size(), latest());
+    if (op.chunk >= std::ssize(last_)) last_.resize(op.chunk + 1, last_[0]);
+    std::int32_t& before = last_[op.chunk];
     if (op.layer < 0) {
-      in_head = before >= 0;
-      continue;
+      in_head_ = before >= 0;
+      return {};
     }
-    if (in_head) {
-      return describe(graph, id) + ": layer " + std::to_string(op.layer) + " after the head";
+    if (in_head_) {
+      return describe(graph_, id) + ": layer " + std::to_string(op.layer) + " after the head";
     }
     if (op.layer != before && op.layer != before + 1) {
-      return describe(graph, id) + ": layer " + std::to_string(op.layer) + " after layer " +
+      return describe(graph_, id) + ": layer " + std::to_string(op.layer) + " after layer " +
              std::to_string(before);
     }
-    if (op.chunk == 0) last.assign(last.size(), op.layer);
+    if (op.chunk == 0) last_.assign(last_.size(), op.layer);
     before = op.layer;
+    return {};
   }
-  const std::int32_t final = *std::max_element(last.begin(), last.end());
-  if (graph.num_layers != final + 1) {
-    return "num_layers is " + std::to_string(graph.num_layers) + ", but the last layer is " +
-           std::to_string(final);
+
+  std::string at_end() const {
+    if (graph_.num_layers == latest() + 1) return {};
+    return "num_layers is " + std::to_string(graph_.num_layers) + ", but the last layer is " +
+           std::to_string(latest());
   }
-  return {};
-}
+
+ private:
+  std::int32_t latest() const { return *std::max_element(last_.begin(), last_.end()); }
+
+  const Graph& graph_;
+  Numbered<std::int32_t> last_ = Numbered<std::int32_t>(1, -1);  // [chunk]; 0: of ops on all
+  bool in_head_ = false;
+};
 
 /// What is trained, or was computed on the way to the loss, is read by something.
-std::string find_use_violation(const Graph& graph) {
-  if (!graph.tensors.has(graph.loss)) return "the graph has no loss";
-  const Tensor& loss = graph.tensors[graph.loss];
-  if (loss.role != TensorRole::kActivation || !loss.needs_gradient ||
-      num_elements(loss.shape) != 1) {
-    return "loss '" + loss.name + "' is not a scalar that depends on a parameter";
+class UseCheck {
+ public:
+  explicit UseCheck(const Graph& graph) : graph_(graph), is_read_(graph.tensors.size(), false) {}
+
+  std::string begin() {
+    if (!graph_.tensors.has(graph_.loss)) return "the graph has no loss";
+    const Tensor& loss = graph_.tensors[graph_.loss];
+    if (loss.role != TensorRole::kActivation || !loss.needs_gradient ||
+        num_elements(loss.shape) != 1) {
+      return "loss '" + loss.name + "' is not a scalar that depends on a parameter";
+    }
+    is_read_[graph_.loss] = true;
+    return {};
   }
-  Indexed<TensorId, bool> is_read(graph.tensors.size(), false);
-  Indexed<TensorId, bool> exists(graph.tensors.size(), false);
-  is_read[graph.loss] = true;
-  for (const Op& op : graph.ops) {
-    for (const TensorId input : op.inputs) is_read[input] = true;
-    for (const TensorId output : op.outputs) exists[output] = true;
+
+  void next(OpId id) {
+    for (const TensorId input : graph_.ops[id].inputs) is_read_[input] = true;
   }
-  if (!exists[graph.loss]) return "no op produces the loss";
-  const auto unread = [&](TensorId id) { return graph.tensors[id].needs_gradient && !is_read[id]; };
-  const auto fail = [&](TensorId id) {
-    return "tensor " + std::to_string(id.number()) + " '" + graph.tensors[id].name +
-           "': needs a gradient, but nothing reads it";
-  };
-  for (const TensorId id : graph.tensors.keys()) {
-    if (graph.tensors[id].role == TensorRole::kParameter && unread(id)) return fail(id);
+
+  std::string at_end(const OrderCheck& order) const {
+    if (!order.is_written(graph_.loss)) return "no op produces the loss";
+    for (const TensorId id : graph_.tensors.keys()) {
+      if (is_read_[id] || !graph_.tensors[id].needs_gradient) continue;
+      const bool is_parameter = graph_.tensors[id].role == TensorRole::kParameter;
+      if (!is_parameter && (!order.is_written(id) || another_is_used(id))) continue;
+      return "tensor " + std::to_string(id.number()) + " '" + graph_.tensors[id].name +
+             "': needs a gradient, but nothing reads it";
+    }
+    return {};
   }
-  for (const Op& op : graph.ops) {  // of several results some may be left alone
-    const auto is_used = [&](TensorId id) {
-      return graph.tensors[id].needs_gradient && is_read[id];
-    };
-    const auto first = std::find_if(op.outputs.begin(), op.outputs.end(), unread);
-    if (first != op.outputs.end() && std::none_of(op.outputs.begin(), op.outputs.end(), is_used))
-      return fail(*first);
+
+ private:
+  /// Of several results of an op some may be left alone.
+  bool another_is_used(TensorId id) const {
+    const auto& outputs = graph_.ops[graph_.tensors[id].producer].outputs;
+    return std::any_of(outputs.begin(), outputs.end(), [&](TensorId one) {
+      return graph_.tensors[one].needs_gradient && is_read_[one];
+    });
   }
-  return {};
-}
+
+  const Graph& graph_;
+  Indexed<TensorId, bool> is_read_;
+};
 
 /// Whether the op leaves a tensor's value as it is, however it lies on ranks.
 bool is_move(OpKind kind) {
@@ -143,28 +172,37 @@ bool is_move(OpKind kind) {
 }
 
 /// The gradient of a loss is 1: losses are added to each other, and nothing else is done with them.
-std::string find_loss_violation(const Graph& graph) {
-  Indexed<TensorId, bool> is_loss(graph.tensors.size(), false);
-  for (const OpId id : graph.ops.keys()) {
-    const Op& op = graph.ops[id];
-    const auto of_loss = [&](TensorId input) { return is_loss[input]; };
+class LossCheck {
+ public:
+  explicit LossCheck(const Graph& graph) : graph_(graph), is_loss_(graph.tensors.size(), false) {}
+
+  std::string next(OpId id) {
+    const Op& op = graph_.ops[id];
+    const auto of_loss = [&](TensorId input) { return is_loss_[input]; };
     const auto first = std::find_if(op.inputs.begin(), op.inputs.end(), of_loss);
     if (first != op.inputs.end()) {
       const bool adds =
           op.kind == OpKind::kAdd && std::all_of(op.inputs.begin(), op.inputs.end(), of_loss);
       if (!adds && !is_move(op.kind)) {
-        return describe(graph, id) + ": reads loss '" + graph.tensors[*first].name +
+        return describe(graph_, id) + ": reads loss '" + graph_.tensors[*first].name +
                "', to which only other losses can be added";
       }
-      is_loss[op.outputs[0]] = true;
+      is_loss_[op.outputs[0]] = true;
     } else if (op_info(op.kind).backward != BackwardForm::kNone && !op_info(op.kind).gradient_in) {
-      is_loss[op.outputs[0]] = true;
+      is_loss_[op.outputs[0]] = true;
     }
+    return {};
   }
-  if (!is_loss[graph.loss])
-    return "loss '" + graph.tensors[graph.loss].name + "' is no loss, nor a sum of losses";
-  return {};
-}
+
+  std::string at_end() const {
+    if (is_loss_[graph_.loss]) return {};
+    return "loss '" + graph_.tensors[graph_.loss].name + "' is no loss, nor a sum of losses";
+  }
+
+ private:
+  const Graph& graph_;
+  Indexed<TensorId, bool> is_loss_;
+};
 
 /// What the shapes of `op` break, for the kinds that models are made of; other kinds pass.
 std::string find_shape_problem(const Graph& graph, const Op& op) {
@@ -257,12 +295,9 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
   }
 }
 
-std::string find_shape_violation(const Graph& graph) {
-  for (const OpId id : graph.ops.keys()) {
-    const std::string problem = find_shape_problem(graph, graph.ops[id]);
-    if (!problem.empty()) return describe(graph, id) + ": " + problem;
-  }
-  return {};
+std::string shape_violation(const Graph& graph, OpId id) {
+  const std::string problem = find_shape_problem(graph, graph.ops[id]);
+  return problem.empty() ? problem : describe(graph, id) + ": " + problem;
 }
 
 }  // namespace
@@ -309,12 +344,25 @@ ParameterCount count_parameters(const Graph& graph) {
 }
 
 std::string find_violation(const Graph& graph) {
-  // Each check relies on those before it: past the second, every index can be followed.
-  for (const auto find : {find_tensor_violation, find_order_violation, find_layer_violation,
-                          find_use_violation, find_shape_violation, find_loss_violation}) {
-    if (std::string violation = find(graph); !violation.empty()) return violation;
+  if (std::string problem = find_tensor_violation(graph); !problem.empty()) return problem;
+  OrderCheck order(graph);
+  LayerCheck layers(graph);
+  UseCheck uses(graph);
+  LossCheck losses(graph);
+  if (std::string problem = uses.begin(); !problem.empty()) return problem;
+  // One walk for all of them: a large graph is longer on its way from memory than in any check.
+  // Past the first, every index of the op can be followed.
+  std::string misfit;  // said where nothing worse is wrong
+  for (const OpId id : graph.ops.keys()) {
+    if (std::string problem = order.next(id); !problem.empty()) return problem;
+    if (std::string problem = layers.next(id); !problem.empty()) return problem;
+    uses.next(id);
+    if (misfit.empty()) misfit = shape_violation(graph, id);
+    if (misfit.empty()) misfit = losses.next(id);
   }
-  return {};
+  if (std::string problem = layers.at_end(); !problem.empty()) return problem;
+  if (std::string problem = uses.at_end(order); !problem.empty()) return problem;
+  return misfit.empty() ? losses.at_end() : misfit;
 }
 
 }  // namespace trainyard
