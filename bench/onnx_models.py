@@ -49,6 +49,20 @@ class Recurrent(nn.Module):
         return self.head(self.states(steps)[0].mean(1))
 
 
+class Unweighted(nn.Module):
+    """Norms of samples, of groups and of features without weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix, self.groups = nn.Conv1d(7, 8, 3, padding=1), nn.GroupNorm(2, 8, affine=False)
+        self.images, self.rows = nn.BatchNorm1d(8, affine=False), nn.BatchNorm1d(8, affine=False)
+        self.free, self.head = nn.LayerNorm(6, elementwise_affine=False), nn.Linear(8, 10)
+
+    def forward(self, steps):
+        x = torch.sigmoid(self.images(self.mix(steps)))
+        return self.head(self.rows((self.free(x) * self.groups(torch.sin(3 * x))).mean(-1)))
+
+
 @torch.jit.script
 def bent_where_six(x):
     if x.shape[1] == 6:
@@ -71,7 +85,7 @@ class Scripted(nn.Module):
 
 def torch_models():
     return {"rnn": lambda: Recurrent(nn.RNN), "gru": lambda: Recurrent(nn.GRU), "lstm": lambda: Recurrent(nn.LSTM),
-            "scripted": Scripted}
+            "scripted": Scripted, "unweighted": Unweighted}
 
 
 def torchvision_models():

@@ -100,7 +100,9 @@ def peer_numbers(model, inputs, single=False):
     parameters = list({id(p): p for p in model.parameters()}.values())
     return {"kind": kind, "labels": labels, "loss": loss.item(), "own": own.item(), "own_norm": own_norm, "norm": gradient_norm(model),
             "parameters": sum(p.numel() for p in parameters), "flop": counter.get_total_flops() - angles,
-            "running": sum(b.numel() for n, b in model.named_buffers() if "running_" in n),
+            # A norm without weights keeps none here.
+            "running": sum(b.numel() for m in model.modules() if getattr(m, "affine", True)
+                           for n, b in m.named_buffers(recurse=False) if "running_" in n),
             "unused": sum(p.numel() for p in parameters if p.grad is None)}
 
 

@@ -40,6 +40,11 @@ struct PooledDim {
   }
 };
 
+/// x [N, C, H, W] and a bias of each channel.
+TensorId with_bias(GraphBuilder& graph, const std::string& where, TensorId x, TensorId bias) {
+  return graph.add(where, x, graph.view(where, bias, {graph.shape(x)[1], 1, 1}));
+}
+
 }  // namespace
 
 /// Exporters write zeros where there is none.
@@ -57,7 +62,7 @@ void OnnxImporter::convolution(const OnnxNode& node) {
   const std::size_t spatial = dims.size() - 2;
   const Windows how = windows_of(node, dims);
   const std::string& where = module(node);
-  TensorId x = full_tensor(id), kernel = tensor(weight);
+  TensorId x = full_tensor(id), kernel = full_tensor(weight);
   if (spatial == 3) {
     x = stacked_frames(node, x, how.depth, w);
     kernel = stacked_weight(node, kernel);
@@ -73,9 +78,17 @@ void OnnxImporter::convolution(const OnnxNode& node) {
     x = graph_.zero_pad(where, x, 3, how.before.width, how.behind.width);
   }
   const TensorId bias = convolution_bias(node);
-  const ConvolutionShape shape{
-      window_of(w), how.stride, padding, how.dilation, node.integer("group", 1), bias != kNoIndex};
-  x = graph_.conv2d(where, x, {kernel, bias}, shape);
+  // The gradient of a bias comes with the weight's: where one of them has none, it is added behind.
+  const bool apart = bias != kNoIndex &&
+                     (constant_of(weight) == nullptr) != (constant_of(node.inputs[2]) == nullptr);
+  const ConvolutionShape shape{window_of(w),
+                               how.stride,
+                               padding,
+                               how.dilation,
+                               node.integer("group", 1),
+                               bias != kNoIndex && !apart};
+  x = graph_.conv2d(where, x, {kernel, apart ? TensorId(kNoIndex) : bias}, shape);
+  if (apart) x = with_bias(graph_, where, x, bias);
   if (spatial == 3) return set(node, frames_in_order(node, x, dims[0]));
   Dims to = shape_dims(x);
   if (spatial == 1) {
@@ -96,15 +109,21 @@ void OnnxImporter::transposed_convolution(const OnnxNode& node) {
     throw FoldError("names its result's dims, which is not modelled");
   if (dims.size() == 5) return transposed_volumes(node, how);
   const TensorId x = as_image(node, id), bias = convolution_bias(node);
-  TensorId kernel = tensor(weight);
-  if (dims.size() == 3) kernel = graph_.view(module(node), kernel, {w[0], w[1], 1, w[2]});
-  const ConvolutionShape shape{
-      window_of(w),    how.stride, how.before, how.dilation, node.integer("group", 1),
-      bias != kNoIndex};
-  set_image(node,
-            graph_.conv_transpose2d(module(node), x, {kernel, bias}, shape,
-                                    pair_of(widened(node.integers("output_padding"), 0), 0, 0)),
-            dims.size());
+  const std::string& where = module(node);
+  TensorId kernel = full_tensor(weight);
+  if (dims.size() == 3) kernel = graph_.view(where, kernel, {w[0], w[1], 1, w[2]});
+  const bool apart = bias != kNoIndex &&
+                     (constant_of(weight) == nullptr) != (constant_of(node.inputs[2]) == nullptr);
+  const ConvolutionShape shape{window_of(w),
+                               how.stride,
+                               how.before,
+                               how.dilation,
+                               node.integer("group", 1),
+                               bias != kNoIndex && !apart};
+  const TensorId y =
+      graph_.conv_transpose2d(where, x, {kernel, apart ? TensorId(kNoIndex) : bias}, shape,
+                              pair_of(widened(node.integers("output_padding"), 0), 0, 0));
+  set_image(node, apart ? with_bias(graph_, where, y, bias) : y, dims.size());
 }
 
 /// Zeros around an image of which windows take means, and what is as small as can be around one of
@@ -198,8 +217,13 @@ void OnnxImporter::batch_norm(const OnnxNode& node) {
   const int id = in(node, 0);
   graph_.set_norm_eps(node.number("epsilon", 1e-5));
   const bool all = config_.batch_norm == BatchNorm::kSynchronised;
-  if (!is_own(in(node, 1)) || !is_own(in(node, 2)))
-    throw FoldError("norms without a weight and a bias of its own, which is not modelled");
+  if (!is_own(in(node, 1)) || !is_own(in(node, 2))) {  // affine=False, or a named buffer
+    if (all)
+      throw FoldError(
+          "norms samples of all ranks without a weight and a bias of its own, which is not "
+          "modelled; batch_norm: replica is");
+    return norm_of_groups(node, 0);
+  }
   const WeightAndBias given{tensor(node.inputs[1]), tensor(node.inputs[2])};
   const Dims dims = dims_of(id);
   const TensorId x = viewed(node, full_tensor(id), image_dims(dims));
@@ -229,32 +253,38 @@ RunningMoments OnnxImporter::running_moments(const OnnxNode& node, const Dims& d
   return graph_.running_moments(where, dims[1], momentum);
 }
 
-/// In steps, each a sum or element by element: x [N, C, ...] of mean 0 and variance 1 for each of N
-/// and C.
-void OnnxImporter::instance_norm(const OnnxNode& node) {
+/// In steps, each a sum or element by element: so many groups of channels of x [N, C, ...] to mean
+/// 0 and variance 1 for each sample, times a weight and plus a bias of each channel. 0 groups: each
+/// channel over all samples.
+void OnnxImporter::norm_of_groups(const OnnxNode& node, std::int64_t groups) {
   const int id = in(node, 0);
   const Dims dims = dims_of(id);
-  if (dims.size() < 3) throw FoldError("norms over no dim");
+  if (dims.size() < (groups == 0 ? 2U : 3U)) throw FoldError("norms over no dim");
+  if (groups < 0 || (groups > 0 && dims[1] % groups != 0))
+    throw FoldError("has groups of unlike channels");
   const std::string& where = module(node);
-  DimList behind;
-  double elements = 1;
-  for (std::size_t d = 2; d < dims.size(); ++d) {
-    behind.push_back(static_cast<int>(d));
-    elements *= static_cast<double>(dims[d]);
-  }
-  const TensorId x = full_tensor(id);
+  std::int64_t elements = groups > 0 ? dims[1] / groups : dims[0];
+  for (std::size_t d = 2; d < dims.size(); ++d) elements *= dims[d];
+  TensorId x = full_tensor(id);
+  const bool apart = groups > 0 && groups < dims[1];
+  if (apart) x = viewed(node, x, {dims[0], groups, elements});
+  DimList over;
+  if (groups == 0) over.push_back(0);
+  for (std::size_t d = 2; d < graph_.shape(x).size(); ++d) over.push_back(static_cast<int>(d));
   const auto mean = [&](TensorId of) {
-    return graph_.affine(where, graph_.sum(where, of, behind, true), 1 / elements);
+    return graph_.affine(where, graph_.sum(where, of, over, true),
+                         1 / static_cast<double>(elements));
   };
   const TensorId centred = graph_.sub(where, x, mean(x));
   const TensorId variance = mean(graph_.power(where, centred, 2));
   TensorId y = graph_.mul(
       where, centred,
       graph_.power(where, graph_.affine(where, variance, 1, node.number("epsilon", 1e-5)), -0.5));
+  if (apart) y = viewed(node, y, dims);
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
     const auto same = scalar(in(node, i));
     if (same && *same == (i == 1 ? 1 : 0)) continue;
-    TensorId by = tensor(node.inputs[i]);
+    TensorId by = full_tensor(node.inputs[i]);
     Shape shape(dims.size() - 1, 1);
     shape[0] = dims[1];
     by = graph_.view(where, by, shape);
@@ -263,15 +293,20 @@ void OnnxImporter::instance_norm(const OnnxNode& node) {
   set(node, y, dims);
 }
 
+void OnnxImporter::instance_norm(const OnnxNode& node) {
+  const Dims& dims = dims_of(in(node, 0));
+  norm_of_groups(node, dims.size() > 1 ? dims[1] : 1);
+}
+
 void OnnxImporter::group_norm(const OnnxNode& node) {
   const int id = in(node, 0);
-  if (!is_own(in(node, 1)) || !is_own(in(node, 2)))
-    throw FoldError("norms without a weight and a bias of its own, which is not modelled");
+  const std::int64_t groups = node.integer("num_groups", 1);
+  if (!is_own(in(node, 1)) || !is_own(in(node, 2))) return norm_of_groups(node, groups);
   graph_.set_norm_eps(node.number("epsilon", 1e-5));
   const Dims dims = dims_of(id);
   const TensorId x = viewed(node, full_tensor(id), image_dims(dims));
-  const TensorId y = graph_.group_norm(module(node), x, node.integer("num_groups", 1),
-                                       {tensor(node.inputs[1]), tensor(node.inputs[2])});
+  const TensorId y =
+      graph_.group_norm(module(node), x, groups, {tensor(node.inputs[1]), tensor(node.inputs[2])});
   set(node, viewed(node, y, dims), dims);
 }
 
@@ -286,7 +321,8 @@ void OnnxImporter::resize(const OnnxNode& node) {
   const bool nearest = mode == "nearest" && places == "asymmetric" &&
                        node.text("nearest_mode", "round_prefer_floor") == "floor";
   if (!linear && !nearest)
-    throw FoldError("resizes by " + mode + ", " + places + ", which is not modelled");
+    throw FoldError("resizes by " + mode + ", " + places +
+                    ", which is not modelled; bilinear and nearest sizes are");
   Dims to = dims;
   if (has_input(node, 3)) {
     to = constant_in(node, 3).integers();

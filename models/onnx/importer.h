@@ -299,6 +299,7 @@ class OnnxImporter {
   void batch_norm(const OnnxNode& node);
   RunningMoments running_moments(const OnnxNode& node, const Dims& dims);
   void instance_norm(const OnnxNode& node);
+  void norm_of_groups(const OnnxNode& node, std::int64_t groups);
   void group_norm(const OnnxNode& node);
   void resize(const OnnxNode& node);
 

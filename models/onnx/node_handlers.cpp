@@ -111,10 +111,14 @@ const std::unordered_map<std::string_view, OnnxImporter::Handler>& OnnxImporter:
 
 /// Said of a kind without a handler.
 std::string OnnxImporter::reason_against(std::string_view op) {
-  if (op == "Loop" || op == "Scan") return "has a body of its own, which is not modelled";
+  if (op == "Loop" || op == "Scan")
+    return "has a body that runs several times, which is not modelled; an nn.EmbeddingBag is "
+           "exported as one: nn.Embedding and a sum or mean over its rows are the same";
   if (op.starts_with("Random") || op == "Bernoulli" || op == "Multinomial")
     return "draws random numbers, of which dropouts alone are modelled; make "
            "them an input";
+  if (op == "GridSample")
+    return "takes elements of an image at places that are data, which is not modelled";
   if (op == "NonZero" || op == "Unique" || op == "Compress")
     return "makes as many elements as the data say, which is not modelled";
   return "no op of this version does that with data";
