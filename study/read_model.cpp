@@ -8,6 +8,7 @@
 #include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
+#include "models/onnx/onnx_model.h"
 #include "study/family_keys.h"
 #include "study/study_keys.h"
 #include "study/study_origin.h"
@@ -246,6 +247,15 @@ void read_onnx_model(Section& section, const YamlNode& file, const StudyResolver
       {"onnx", [] {}},
       {"axes", [] {}},
       {"loss", [&] { read_losses(section, study.model); }},
+      {"buffers",
+       [&] {
+         section.read_given("buffers", [&](const YamlNode& node) {
+           std::vector<std::string> buffers;
+           for (const YamlNode& item : node.items()) buffers.push_back(item.as_string());
+           if (buffers.empty()) node.fail("expected names of tensors, got nothing");
+           study.model.onnx = with_buffers(std::move(study.model.onnx), std::move(buffers));
+         });
+       }},
       {"family", [&] {
          const auto node = section.given("family");
          if (node && read_word(*node, "family", kFamilyWords) != static_cast<int>(Family::kOnnx))
@@ -293,7 +303,8 @@ void read_numbers(Section& section, ModelConfig& model, bool has_base) {
       read_required_number(section, key, model.*field);
     });
   }
-  rules.emplace_back("axes", [&] { leave_out(section, "axes"); });
+  for (const char* key : {"axes", "buffers"})
+    rules.emplace_back(key, [&section, key] { leave_out(section, key); });
   for (const DependentNumber& number : dependent_numbers()) {
     rules.emplace_back(number.key,
                        [&] { read_dependent_number(section, model, base, has_base, number); });

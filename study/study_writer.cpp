@@ -8,6 +8,7 @@
 #include "engine/base/user_text.h"
 #include "engine/passes/tensor_methods.h"
 #include "engine/recompute/checkpoint_groups.h"
+#include "models/onnx/onnx_model.h"
 #include "study/resolved_text.h"
 #include "study/study_keys.h"
 #include "study/study_words.h"
@@ -21,6 +22,15 @@ std::string comma_separated(std::string words) {
   for (std::size_t at = 0; (at = words.find(' ', at)) != std::string::npos; at += 2)
     words.insert(at, ",");
   return words;
+}
+
+/// Patterns of names; no line where there are none.
+void write_patterns(ResolvedText& out, const std::string& key,
+                    const std::vector<std::string>& patterns) {
+  if (patterns.empty()) return;
+  std::string list;
+  for (const std::string& one : patterns) list += (list.empty() ? "[" : ", ") + yaml_text(one);
+  out.line(key, list + "]");
 }
 
 /// The keys that say something of the family.
@@ -47,8 +57,12 @@ void write_model(ResolvedText& out, const ModelConfig& model) {
       out.close();
     });
   }
+  left_out.emplace_back("buffers", [&] {
+    if (model.onnx != nullptr) write_patterns(out, "buffers", model.onnx->buffers);
+  });
   for (const StudyKey& key : model_keys()) {
-    if (!belongs_to(key, family) && key.name != "axes") left_out.emplace_back(key.name, [] {});
+    if (!belongs_to(key, family) && key.name != "axes" && key.name != "buffers")
+      left_out.emplace_back(key.name, [] {});
   }
   out.map("model", model_keys(), left_out);
 }
@@ -124,14 +138,6 @@ void write_tensor_overlap(ResolvedText& out, const std::string& text) {
   out.close();
 }
 
-void write_tensor_modules(ResolvedText& out, const std::vector<std::string>& modules) {
-  if (modules.empty()) return;
-  std::string patterns;
-  for (const std::string& one : modules)
-    patterns += (patterns.empty() ? "[" : ", ") + yaml_text(one);
-  out.line("tensor_modules", patterns + "]");
-}
-
 void write_context(ResolvedText& out, const ContextConfig& context) {
   if (context.degree == 1) return out.integer("context", 1);
   out.open("context");
@@ -143,21 +149,22 @@ void write_context(ResolvedText& out, const ContextConfig& context) {
 
 void write_parallel(ResolvedText& out, const Study& study) {
   const ParallelConfig& parallel = study.parallel;
-  out.map("parallel", parallel_keys(),
-          {{"tensor", [&] { write_tensor(out, parallel); }},
-           {"data",
-            [&] {
-              if (study.partition.replicas.empty()) out.integer("data", parallel.data);
-            }},
-           {"tensor_method", [&] { write_tensor_method(out, parallel); }},
-           {"tensor_modules", [&] { write_tensor_modules(out, parallel.tensor_modules); }},
-           {"tensor_overlap", [&] { write_tensor_overlap(out, parallel.tensor_overlap); }},
-           {"context", [&] { write_context(out, parallel.context); }},
-           {"zero", [&] { write_zero(out, parallel.zero); }},
-           {"d2d_buffer", [&] {
-              if (parallel.d2d_buffer > 0)
-                out.line("d2d_buffer", std::to_string(parallel.d2d_buffer) + " B");
-            }}});
+  out.map(
+      "parallel", parallel_keys(),
+      {{"tensor", [&] { write_tensor(out, parallel); }},
+       {"data",
+        [&] {
+          if (study.partition.replicas.empty()) out.integer("data", parallel.data);
+        }},
+       {"tensor_method", [&] { write_tensor_method(out, parallel); }},
+       {"tensor_modules", [&] { write_patterns(out, "tensor_modules", parallel.tensor_modules); }},
+       {"tensor_overlap", [&] { write_tensor_overlap(out, parallel.tensor_overlap); }},
+       {"context", [&] { write_context(out, parallel.context); }},
+       {"zero", [&] { write_zero(out, parallel.zero); }},
+       {"d2d_buffer", [&] {
+          if (parallel.d2d_buffer > 0)
+            out.line("d2d_buffer", std::to_string(parallel.d2d_buffer) + " B");
+        }}});
 }
 
 void write_microbatch(ResolvedText& out, const TrainingConfig& training) {

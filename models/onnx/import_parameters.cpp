@@ -2,6 +2,9 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/base/match_pattern.h"
+#include "engine/base/near_names.h"
+#include "engine/base/user_text.h"
 #include "models/onnx/importer.h"
 #include "models/parameter_forms.h"
 
@@ -157,6 +160,37 @@ void OnnxImporter::find_fixed() {
       uses_[i].fixed |= has_sinusoids(tensor, model_.file);
     }
   }
+  find_named_buffers();
+}
+
+/// Those that the study names.
+void OnnxImporter::find_named_buffers() {
+  for (const std::string& pattern : model_.buffers) {
+    const auto refuse = [&](const std::string& problem) {
+      throw ConfigError({}, "model.buffers", problem);
+    };
+    bool any = false;
+    for (std::size_t i = 0; i < uses_.size(); ++i) {
+      const OnnxTensor& tensor = model_.initializers[i];
+      if (!matches_pattern(pattern, tensor.name)) continue;
+      any = true;
+      if (!is_held(tensor, model_.file))
+        refuse(quoted(tensor.name) + " has no elements in " + model_.file +
+               " or beside it, and what is not trained is what the file holds");
+      uses_[i].fixed = true;
+    }
+    if (any) continue;
+    std::vector<std::string> names;
+    for (const OnnxTensor& tensor : model_.initializers) names.push_back(tensor.name);
+    refuse("no tensor of " + model_.file + " is called " + quoted(pattern) +
+           did_you_mean(pattern, names));
+  }
+  if (model_.buffers.empty()) return;
+  for (int i = 0; i < std::ssize(uses_); ++i) {
+    if (is_parameter(i)) return;
+  }
+  throw ConfigError({}, "model.buffers",
+                    "names every tensor of " + model_.file + " that could be trained");
 }
 
 bool OnnxImporter::is_parameter(int index) const {

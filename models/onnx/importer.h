@@ -113,6 +113,7 @@ class OnnxImporter {
   void find_dependent();
   void find_uses();
   void find_fixed();
+  void find_named_buffers();
   void find_tied();
   bool is_of_data(int id) const { return of_data_[id]; }
   void note_use(const OnnxNode& node, std::size_t input, Use& use);
@@ -126,8 +127,8 @@ class OnnxImporter {
   bool try_fold(const OnnxNode& node);
   ConstantRef constant_of(int id);  // nullptr: it depends on data or parameters
   std::string parameter_name(int initializer);
-  TensorId parameter(int initializer, bool transposed);
   int take_name(std::string_view name);
+  TensorId parameter(int initializer, bool transposed);
   bool is_merged(int initializer);
   const std::string& module_now() const;
   const std::string& reader() const;  // the module of the node that runs
@@ -298,8 +299,8 @@ class OnnxImporter {
   void set_image(const OnnxNode& node, TensorId y, std::size_t dims);
   void batch_norm(const OnnxNode& node);
   RunningMoments running_moments(const OnnxNode& node, const Dims& dims);
-  void instance_norm(const OnnxNode& node);
   void norm_of_groups(const OnnxNode& node, std::int64_t groups);
+  void instance_norm(const OnnxNode& node);
   void group_norm(const OnnxNode& node);
   void resize(const OnnxNode& node);
 

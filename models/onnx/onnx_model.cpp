@@ -227,4 +227,13 @@ std::string OnnxNode::text(std::string_view attribute, std::string_view fallback
   return std::string(found == nullptr ? fallback : std::string_view(found->text));
 }
 
+std::shared_ptr<const OnnxModel> with_buffers(std::shared_ptr<const OnnxModel> model,
+                                              std::vector<std::string> buffers) {
+  // Weights may be gigabytes: a model that nobody else has is not copied.
+  auto own = model.use_count() == 1 ? std::const_pointer_cast<OnnxModel>(model)
+                                    : std::make_shared<OnnxModel>(*model);
+  own->buffers = std::move(buffers);
+  return own;
+}
+
 }  // namespace trainyard

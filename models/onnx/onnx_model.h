@@ -108,8 +108,9 @@ struct OnnxModel {
   std::vector<OnnxInput> inputs;  // those that no initializer fills
   std::vector<int> outputs;
   Numbered<OnnxTensor> initializers;
-  Numbered<int> initialized;  // [initializer]: its value
-  Numbered<OnnxNode> nodes;   // in an order that they can run in
+  Numbered<int> initialized;         // [initializer]: its value
+  Numbered<OnnxNode> nodes;          // in an order that they can run in
+  std::vector<std::string> buffers;  // patterns of names of initializers that are not trained
 };
 
 /// Reads and checks the file. Throws ConfigError, `file: problem`, where it is no model that this
@@ -118,5 +119,9 @@ std::shared_ptr<const OnnxModel> read_onnx(const std::string& file);
 
 /// The same of a file's content.
 std::shared_ptr<const OnnxModel> parse_onnx(const std::string& bytes, const std::string& file);
+
+/// The model with these buffers. No file says which of its tensors are some.
+std::shared_ptr<const OnnxModel> with_buffers(std::shared_ptr<const OnnxModel> model,
+                                              std::vector<std::string> buffers);
 
 }  // namespace trainyard

@@ -360,7 +360,7 @@ std::shared_ptr<const OnnxModel> parse_onnx(const std::string& bytes, const std:
     throw ConfigError(SourcePos{file}, "", "is larger than 2 GiB; keep weights in external data");
   if (!parse(proto, bytes) || !proto.has_graph())
     throw ConfigError(SourcePos{file}, "", "is no ONNX model, or is damaged");
-  return std::make_shared<const OnnxModel>(Reader(proto, file).run());
+  return std::make_shared<OnnxModel>(Reader(proto, file).run());
 }
 
 std::shared_ptr<const OnnxModel> read_onnx(const std::string& file) {

@@ -478,6 +478,12 @@ const KeyTable& model_keys() {
        .field = of_model<&M::layer_pattern>(),
        .fallback = "the numbered modules that hold most parameters",
        .matters = "onnx"},
+      {.name = "buffers",
+       .forms = {ListForm{TextForm{}}},
+       .help = "tensors of the file that are not trained, by their names there, in which * stands "
+               "for anything: [\"*.window\"]; no file tells them from parameters",
+       .fallback = "those that can be told from parameters (docs/onnx.md)",
+       .matters = "onnx"},
   };
   return keys;
 }

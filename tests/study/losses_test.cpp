@@ -1,5 +1,5 @@
-// The losses of an imported model: read, written as study.resolved.yaml and read again, refused at
-// their place.
+// The losses and buffers of an imported model: read, written as study.resolved.yaml and read again,
+// refused at their place.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -22,7 +22,7 @@ StudyResolvers with_outputs() {
     ModelConfig config;
     config.family = Family::kOnnx;
     config.onnx_file = path;
-    config.onnx = std::make_shared<const OnnxModel>(file);
+    config.onnx = std::make_shared<OnnxModel>(file);
     config.seq_len = 1;
     return config;
   };
@@ -75,6 +75,30 @@ TEST_CASE("a loss that cannot be is refused at its place") {
         "elements and samples");
   CHECK(error_with("{topic: {kind: mean_square}, topic: {kind: cross_entropy}}") ==
         "study.yaml:1:58: model.loss.topic: appears twice in this map");
+}
+
+TEST_CASE("buffers of an imported model are names, of other models nothing") {
+  const auto read = [](const std::string& text) {
+    return read_study_text(text, "study.yaml", {}, with_outputs());
+  };
+  const std::string plan = "\ncluster: box\ntraining: {global_batch: 8}\n";
+  const Study study = read("model: {onnx: m.onnx, buffers: [mask, '*.window']}" + plan);
+  const std::vector<std::string> expected{"mask", "*.window"};
+  CHECK(study.model.onnx->buffers == expected);
+  CHECK(read(resolved_study_text(study)).model.onnx->buffers == expected);
+  CHECK(read("model: {onnx: m.onnx}" + plan).model.onnx->buffers.empty());
+  const auto error = [&](const std::string& text) -> std::string {
+    try {
+      read(text);
+      return "no error";
+    } catch (const ConfigError& problem) {
+      return problem.what();
+    }
+  };
+  CHECK(error("model: {onnx: m.onnx, buffers: []}" + plan) ==
+        "study.yaml:1:32: model.buffers: expected names of tensors, got nothing");
+  CHECK(error("model: {preset: gpt-tiny, buffers: [a]}" + plan)
+            .find("model.buffers: means nothing to family") != std::string::npos);
 }
 
 TEST_CASE("a model without the file's name is refused at it") {

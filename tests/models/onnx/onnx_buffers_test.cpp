@@ -48,4 +48,73 @@ TEST_CASE("masks that are compared, and sines and cosines of positions, are no p
   CHECK(kept(mask, {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1}) == Names{"pe", "fc"});
 }
 
+TEST_CASE("tensors that the study calls buffers are no parameters, whatever reads them") {
+  OnnxFile file;
+  file.input("x", {"N", std::int64_t{4}}).weight("window", {4}, {0.5F, 1, 1, 0.5F});
+  file.weight("filters.fixed", {4, 3}, std::vector<float>(12, 0.25F)).weight("fc", {3, 2});
+  file.node("Mul", {"x", "window"}, {"w"}).node("MatMul", {"w", "filters.fixed"}, {"f"});
+  file.node("MatMul", {"f", "fc"}, {"y"}).output("y");
+  const auto left = [&](const std::vector<std::string>& buffers) {
+    ModelConfig config = model_of(file);
+    config.onnx = with_buffers(std::move(config.onnx), buffers);
+    const Graph graph = build_onnx_graph(config, {.microbatch = 2}).graph;
+    CHECK(find_violation(graph) == "");
+    return parameters(graph);
+  };
+  using Names = std::vector<std::string>;
+  CHECK(left({}) == Names{"window", "filters.fixed", "fc"});
+  CHECK(left({"window"}) == Names{"filters.fixed", "fc"});
+  CHECK(left({"*.fixed", "w*"}) == Names{"fc"});
+  CHECK(problems_of([&] {
+          left({"window", "windows"});
+        }) == "model.buffers: no tensor of m.onnx is called 'windows' (did you mean window?)");
+  CHECK(problems_of([&] { left({"fc"}); }) ==
+        "model.buffers: 'fc' has no elements in m.onnx or beside it, and what is not trained is "
+        "what the file holds");
+}
+
+TEST_CASE("buffers that leave nothing to train are refused") {
+  OnnxFile file;
+  file.input("x", {"N", std::int64_t{4}}).weight("w", {4}, {0.5F, 1, 1, 0.5F});
+  file.node("Mul", {"x", "w"}, {"y"}).output("y");
+  ModelConfig config = model_of(file);
+  config.onnx = with_buffers(std::move(config.onnx), {"*"});
+  CHECK(problems_of([&] { build_onnx_graph(config, {.microbatch = 2}); }) ==
+        "model.buffers: names every tensor of m.onnx that could be trained");
+}
+
+TEST_CASE("a model that nobody else has takes its buffers without a copy") {
+  OnnxFile file;
+  file.input("x", {"N", std::int64_t{4}}).weight("b", {4}).node("Add", {"x", "b"}, {"y"});
+  std::shared_ptr<const OnnxModel> model = parse_onnx(file.output("y").bytes(), "m.onnx");
+  const OnnxModel* at = model.get();
+  model = with_buffers(std::move(model), {"b"});
+  CHECK(model.get() == at);
+  const std::shared_ptr<const OnnxModel> other = with_buffers(model, {});
+  CHECK(other.get() != at);
+  CHECK(model->buffers == std::vector<std::string>{"b"});
+}
+
+TEST_CASE("norms and convolutions whose weights are buffers are taken in steps") {
+  OnnxFile file;
+  file.input("x", {"N", std::int64_t{4}, std::int64_t{6}, std::int64_t{6}});
+  file.weight("scale", {4}, {1, 1, 1, 1}).weight("shift", {4}, {0, 0, 0, 0});
+  file.weight("kernel", {4, 4, 1, 1}, std::vector<float>(16, 0.5F)).weight("bias", {4});
+  file.node("Conv", {"x", "kernel", "bias"}, {"c"});
+  file.weight("mean", {4}).weight("var", {4});
+  file.node("BatchNormalization", {"c", "scale", "shift", "mean", "var"}, {"y"}).output("y");
+  ModelConfig config = model_of(file);
+  config.loss = ImportedLoss::kMeanSquare;
+  config.onnx = with_buffers(std::move(config.onnx), {"scale", "shift", "kernel"});
+  const Graph graph = build_onnx_graph(config, {.microbatch = 2}).graph;
+  CHECK(parameters(graph) == std::vector<std::string>{"bias"});
+  // The bias behind the convolution; x - mean, its square's mean, and 1 / sqrt of that plus eps.
+  CHECK(kinds(graph) == std::vector<std::string>{"conv2d", "view", "add", "sum", "affine", "sub",
+                                                 "power", "sum", "affine", "affine", "power", "mul",
+                                                 "mse"});
+  config.batch_norm = BatchNorm::kSynchronised;
+  CHECK(problems_of([&] { build_onnx_graph(config, {.microbatch = 2}); }).find("batch_norm") !=
+        std::string::npos);
+}
+
 }  // namespace trainyard
