@@ -319,7 +319,7 @@ def image(kind):
         return torchvision.models.VisionTransformer(image_size=32, patch_size=8, num_layers=2, num_heads=2,
                                                     hidden_dim=32, mlp_dim=64, num_classes=10)
     if kind == "swin":
-        return torchvision.models.SwinTransformer(patch_size=[2, 2], embed_dim=16, depths=[2, 2], num_heads=[2, 4],
+        return torchvision.models.SwinTransformer(patch_size=[2, 2], embed_dim=16, depths=[2, 1], num_heads=[2, 4],
                                                   window_size=[4, 4], num_classes=10, stochastic_depth_prob=0)
     if kind == "densenet":
         return torchvision.models.DenseNet(growth_rate=4, block_config=(2, 2), num_init_features=8, num_classes=10)
