@@ -122,8 +122,21 @@ class Reader {
     out_.nodes.reserve(graph.node().size());
   }
 
-  /// `name` lies in the protocol buffer.
+  /// `name` lies in the protocol buffer. Exporters list initializers in the order in which nodes
+  /// read them, and nodes read what was made last: mostly no table is asked.
   int value_named(const std::string& name) {
+    const auto last = static_cast<int>(out_.values.size()) - 1;
+    for (const int likely : {after_, last}) {
+      if (has_branches_ || likely < 0 || likely > last || out_.values[likely] != name) continue;
+      if (likely == after_) ++after_;
+      return likely;
+    }
+    const int value = looked_up(name);
+    if (value < std::ssize(out_.initializers)) after_ = value + 1;
+    return value;
+  }
+
+  int looked_up(const std::string& name) {
     const auto [value, is_new] =
         values_.insert(name, static_cast<std::int32_t>(out_.values.size()), name_of_);
     if (is_new) {
@@ -257,6 +270,7 @@ class Reader {
   void add_branches(const onnx::NodeProto& proto, OnnxNode& node) {
     const auto wrong = [&] { fail("node " + quoted(node.name) + " (If): has no two branches"); };
     if (node.inputs.size() != 1 || node.inputs[0] == kNoOnnxValue) wrong();
+    has_branches_ = true;
     for (const std::string_view name : {"then_branch", "else_branch"}) {
       const auto& attributes = proto.attribute();
       const auto at = std::find_if(attributes.begin(), attributes.end(),
@@ -334,6 +348,8 @@ class Reader {
   Branch branch_;                                  // whose nodes are read
   std::vector<std::string_view> names_of_branch_;  // of values of that, and those around it
   NameTable values_;
+  int after_ = 0;              // the initializer that was read last
+  bool has_branches_ = false;  // two values may have one name
   struct NameOfValue {
     const OnnxModel& model;
     std::string_view operator()(std::int32_t value) const { return model.values[value]; }
