@@ -40,6 +40,7 @@ class LastUses {
     const auto see = [&](TensorId tensor) {
       const TensorId storage = root(tensor);
       visit(storage);
+      if (loaded_from_.empty()) return;
       const auto host = loaded_from_.find(storage);
       if (host != loaded_from_.end()) visit(host->second);
     };

@@ -54,6 +54,7 @@ std::map<PoolId, std::int64_t> buffer_slots(const Program& program) {
 }
 
 void count_slots(Program& program) {
+  if (program.pools.empty()) return;
   const OfSegment changes = find_changes(program);
   for (Pool& pool : program.pools) pool.slots = 0;
   Indexed<PoolId, int> alive(program.pools.size(), 0), taken(program.pools.size(), 0);

@@ -35,7 +35,8 @@ bool passes_by(const Program& program, const ProgramOp& op, std::int64_t rank) {
 }
 
 bool has_owners(const Program& program) {
-  return std::any_of(program.values.begin(), program.values.end(),
+  return program.owners != kNoIndex &&
+         std::any_of(program.values.begin(), program.values.end(),
                      [](const Value& value) { return value.owner >= 0; });
 }
 

@@ -204,9 +204,11 @@ class ProgramVerifier::Checks {
       for (std::size_t k = 0; k < ops.size(); ++k) {
         if (touches_gradients(ops[k])) gradient_ops_[s].emplace_back(k, k);
         if (reduces_gradient(ops[k])) has_reduction_[s] = true;
+        if (program_->pools.empty()) continue;
         if (const ValueId filled = slot_taken(*program_, ops, k); filled != kNoIndex)
           pool_changes_[s].emplace_back(k, std::pair(value(filled).pool, 1));
-        for (const Operand& operand : ops[k].kind == OpKind::kFree ? ops[k].reads : Operands{}) {
+        if (ops[k].kind != OpKind::kFree) continue;
+        for (const Operand& operand : ops[k].reads) {
           const Value& v = value(operand.value);
           if (v.pool != kNoIndex && !v.alias)
             pool_changes_[s].emplace_back(k, std::pair(v.pool, -1));
@@ -216,6 +218,7 @@ class ProgramVerifier::Checks {
   }
 
   void check_pools() const {
+    if (program_->pools.empty()) return;
     for (const Value& v : program_->values) {
       if (v.pool == kNoIndex || v.alias) continue;
       const Pool& pool = program_->pools[v.pool];
