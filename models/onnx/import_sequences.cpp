@@ -7,6 +7,10 @@
 
 namespace trainyard {
 
+namespace {
+constexpr std::int64_t kMostParts = 1 << 16;
+}
+
 void OnnxImporter::split_to_sequence(const OnnxNode& node) {
   const int id = in(node, 0);
   Sequence parts;
@@ -19,6 +23,9 @@ void OnnxImporter::split_to_sequence(const OnnxNode& node) {
   } else {
     const std::int64_t each = said == nullptr ? 1 : said->integer(0);
     if (each < 1) throw FoldError("makes parts of " + std::to_string(each));
+    if ((extent - 1) / each >= kMostParts)
+      throw FoldError("makes parts of " + std::to_string(each) + " of " + std::to_string(extent) +
+                      " elements, more than " + std::to_string(kMostParts));
     for (std::int64_t left = extent; left > 0; left -= each)
       parts.sizes.push_back(std::min(each, left));
     parts.squeezed = said == nullptr && node.integer("keepdims", 1) == 0;

@@ -154,6 +154,19 @@ TEST_CASE("parts of a sequence are ranges, or one split where all are taken") {
   CHECK(taken({0, 1}) == Kinds{"split", "relu", "relu", "sum", "add", "linear", "cross_entropy"});
 }
 
+TEST_CASE("a dim of any length is not parted into as many tensors") {
+  const auto problem = [](std::int64_t extent) {
+    OnnxFile file;
+    file.input("x", {"N", extent}).node("SplitToSequence", {"x"}, {"parts"}).set("axis", 1);
+    file.integers("first", {0}).node("SequenceAt", {"parts", "first"}, {"y"});
+    return problems_of([&] { graph_of(file.output("y")); });
+  };
+  CHECK(problem(65'537) ==
+        "m.onnx: node 'parts' (SplitToSequence): makes parts of 1 of 65537 "
+        "elements, more than 65536");
+  CHECK(problem(65'536).find("SplitToSequence") == std::string::npos);
+}
+
 TEST_CASE("what is not done with integers is said by node") {
   OnnxFile file = of_ids();
   file.node("Div", {"ids", "ids"}, {"d"});
