@@ -1,5 +1,6 @@
 #include "app/analytic_step.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <variant>
@@ -41,6 +42,16 @@ Seconds simulated_step(const Prepared& prepared, const Study& study, const Progr
 std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,
                                  const Program& program) {
   return memory_peaks(program, fixed_memory(prepared.software, study.training.precision));
+}
+
+Bytes standing_memory(const Prepared& prepared, const Study& study, const Program& program) {
+  Bytes most = 0;
+  const auto see = [&](std::size_t, const MemoryStep& step) {
+    if (step.segment == kNoIndex)
+      most = std::max(most, sum(step.after) - step.after[MemoryClass::kActivation]);
+  };
+  follow_memory(program, fixed_memory(prepared.software, study.training.precision), see);
+  return most;
 }
 
 Bytes capacity_of(const Prepared& prepared) {

@@ -30,6 +30,9 @@ Seconds simulated_step(const Prepared& prepared, const Study& study, const Progr
 std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,
                                  const Program& program);
 
+/// Bytes that live all the time, whatever is recomputed, on the rank with most of them.
+Bytes standing_memory(const Prepared& prepared, const Study& study, const Program& program);
+
 /// Bytes of a device that a job can use.
 Bytes capacity_of(const Prepared& prepared);
 

@@ -37,7 +37,7 @@ namespace {
 constexpr int kTries = 2, kMostTries = 5;  // of the program until its answer keeps a budget
 constexpr double kNextBudget = 0.97;       // of what would do if memory were in proportion
 constexpr double kWork = 250'000;          // ops of all microbatches that budgets are tried on
-constexpr double kLeastParts = 12, kMostParts = 64, kRotorParts = 8;
+constexpr double kLeastParts = 12, kMostParts = 64, kRotorParts = 6;
 constexpr double kFirstPrice = 10;  // memory of moves as large as the budget costs a tenth of all
 constexpr double kNextPrice = 4;
 constexpr std::int64_t kBranchSteps = 2'000;
@@ -72,7 +72,7 @@ class SplitChooser {
     choose();
     if (rotor_ && !fits(best_)) {
       try_less();
-      choose();
+      choose(true);
     }
     if (!fits(best_)) fail();
     if (rotor_ && !trials_[best_].recompute) recompute(trials_[best_]);
@@ -127,14 +127,15 @@ class SplitChooser {
     trial.once = simulated_step(prepared_, study_, program);
     for (const MemoryPeak& peak : peaks_of(prepared_, study_, program))
       trial.whole = std::max(trial.whole, peak.total);
+    if (rotor_) trial.always = standing_memory(prepared_, study_, program);
     trials_.push_back(std::move(trial));
     return &trials_.back();
   }
 
   /// Among all that were tried, what keeps the budget fastest, or what takes least. Those that take
   /// too much rotor brings back to it (Liu et al., section 5.3), the fastest without it first: few
-  /// others can win.
-  void choose() {
+  /// others can win. `all`: those, too, that cannot be brought back, to know what they take.
+  void choose(bool all = false) {
     std::vector<std::size_t> order(trials_.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -144,7 +145,8 @@ class SplitChooser {
     for (const std::size_t trial : order) {
       keep_all(trials_[trial]);
       const bool may_win = !fits(best_) || trials_[trial].once < trials_[best_].step;
-      if (rotor_ && may_win && !fits(trial)) recompute(trials_[trial]);
+      const bool may_fit = all || static_cast<double>(trials_[trial].always) <= budget_;
+      if (rotor_ && may_win && may_fit && !fits(trial)) recompute(trials_[trial]);
       if (is_better(trials_[trial], best_)) best_ = trial;
     }
   }
@@ -269,7 +271,7 @@ class SplitChooser {
     const int parts =
         static_cast<int>(rotor_ ? kRotorParts : std::clamp(kWork / work, kLeastParts, kMostParts));
     for (int n = 1; low < most && n < parts; ++n)
-      try_budget(low + (most - low) * n / parts, rotor_ ? 1 : kTries);
+      try_budget(low + (most - low) * n / parts, kTries);
   }
 
   /// Less than the least so far, as long as there is.

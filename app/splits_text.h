@@ -19,6 +19,7 @@ struct SplitTrial {
   PlannedGraph planned;
   Seconds once = 0;  // where nothing is recomputed by rotor
   Bytes whole = 0;   // then, of the rank that needs most
+  Bytes always = 0;  // of it, whatever is recomputed
   Seconds step = 0;  // with what is
   Bytes peak = 0;
   std::optional<RecomputeConfig> recompute;  // what rotor has chosen

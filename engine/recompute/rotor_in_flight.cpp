@@ -59,7 +59,9 @@ struct RotorInFlight::First {
         share(may_keep),
         room(may_take),
         groups(of.chain().num_groups()),
+        most_used(of.chain().input),
         times((groups + 1) * (share + 1), kNever) {
+    find_most_used();
     for (std::int64_t used = 0; used <= std::min(share, room); ++used) {
       if (stage.chain().backward_extra[groups] <= room - used) at(groups, used) = 0;
     }
@@ -68,6 +70,16 @@ struct RotorInFlight::First {
 
   double& at(int s, std::int64_t used) { return times[s * (share + 1) + used]; }
   double at(int s, std::int64_t used) const { return times[s * (share + 1) + used]; }
+
+  void find_most_used() {
+    const RecomputeChain& chain = stage.chain();
+    std::int64_t most = most_used[0];  // in front of any group so far
+    for (int s = 0; s < groups; ++s) {
+      const std::int64_t kept = most_used[s] + chain.saved[s];
+      most_used[s + 1] = std::max(kept, most + chain.input[s + 1]);
+      most = std::max(most, most_used[s + 1]);
+    }
+  }
 
   double kept(int s, std::int64_t used) const {
     const RecomputeChain& chain = stage.chain();
@@ -91,22 +103,25 @@ struct RotorInFlight::First {
     return (k > s ? chain.input[k] : 0) + chain.input[k + 1] + chain.forward_extra[k];
   }
 
-  /// at(s, used) of all `used`: the least of kept() and of dropped() to every j that forwards
-  /// reach, memory innermost, which compilers make vectors of.
+  /// at(s, used) of all `used` that there can be: the least of kept() and of dropped() to every j
+  /// that forwards reach, memory innermost, which compilers make vectors of.
   void fill(int s) {
-    const std::int64_t last = std::min(share, room);
+    const std::int64_t last = std::min({share, room, most_used[s]});
     const RotorTable& table = stage.table();
+    at_best += stage.chain().forward[s] + stage.chain().backward[s];
     double* const out = &at(s, 0);
     for (std::int64_t used = 0; used <= last; ++used) out[used] = kept(s, used);
     std::int64_t most = 0;  // that a forward in front of j takes
+    std::int64_t from = 0;  // with less used, times are shorter than anything from here can be
     for (int j = s + 1; j <= groups; ++j) {
       most = std::max(most, passing(s, j - 1));
       const std::int64_t input = stage.chain().input[j];
       const std::int64_t end = std::min({last, room - most, share - input});
       if (end < 0) continue;
       const double forwards = table.forwards(s, j);
+      while (from <= end && out[from] <= (at_best + forwards) * (1 - kRounded)) ++from;
       const double* const behind = &times[j * (share + 1) + input];
-      for (std::int64_t used = 0; used <= end; ++used)
+      for (std::int64_t used = from; used <= end; ++used)
         out[used] =
             std::min(out[used], forwards + behind[used] + table.time(s, j - 1, room - used));
     }
@@ -143,6 +158,8 @@ struct RotorInFlight::First {
   const Stage& stage;
   std::int64_t share, room;
   int groups;
+  double at_best = 0;                   // from the group that is filled on, nothing computed again
+  std::vector<std::int64_t> most_used;  // [group] in front of it
   std::vector<double> times;
 };
 
