@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <set>
 
 #include "engine/base/quantity.h"
 #include "engine/strategies/branch_and_bound.h"
@@ -118,8 +119,11 @@ Choice cheapest_nearby(const StrategyProblem& problem, const PriceSearch& found)
   const LocalSearch local(problem);
   Choice best;
   double least = 0;
+  std::set<Choice> known;  // where the search began, or ended
   const auto take = [&](Choice choice) {
+    if (!known.insert(choice).second) return;
     local.improve(choice);
+    known.insert(choice);
     const double cost = cost_of(problem, choice);
     if (!best.empty() && cost >= least) return;
     least = cost;
