@@ -103,15 +103,16 @@ void refuse_keys_of_others(const Section& section, const Study& study, const Ten
   }
 }
 
-std::vector<int> read_mesh(const YamlNode& mesh, const TensorMethod& method) {
+std::vector<int> read_mesh(const YamlNode& mesh, const TensorMethod& method, int tensor) {
   std::vector<int> out;
   for (const YamlNode& item : mesh.items())
     out.push_back(static_cast<int>(item.as_integer(1, kMaxRanks)));
   const auto [least, most] = method.said_axes;
   const bool wrong = std::ssize(out) < least || std::ssize(out) > most;
-  if (wrong && most > 0 && least < most)
-    mesh.fail(format("expected the ranks along at most %d axes, such as [2, 2, 2]", most));
-  if (wrong && most > 0) mesh.fail("expected the ranks along two axes, such as [2, 4]");
+  const std::string axes =
+      least < most ? "at most " + std::to_string(most) + " axes" : std::string("two axes");
+  if (wrong && most > 0)
+    mesh.fail("expected the ranks along " + axes + ", such as " + mesh_text(even_mesh(tensor)));
   return out;
 }
 
@@ -147,7 +148,7 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
       read_word(mesh, "mesh", kChosenWords);
       return;
     }
-    config.tensor_mesh = read_mesh(mesh, tensor_method(config.tensor_method));
+    config.tensor_mesh = read_mesh(mesh, tensor_method(config.tensor_method), config.tensor);
   });
   section.read_given("measured", [&](const YamlNode& measured) {
     for (const std::string& mesh : measured.keys())

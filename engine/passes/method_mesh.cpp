@@ -11,4 +11,12 @@ std::string mesh_text(const std::vector<int>& mesh) {
   return out + "]";
 }
 
+std::vector<int> even_mesh(int ranks) {
+  int first = 1;
+  for (int d = 1; d <= ranks / d; ++d) {
+    if (ranks % d == 0) first = d;
+  }
+  return {first, ranks / first};
+}
+
 }  // namespace trainyard

@@ -22,4 +22,7 @@ struct ChosenMesh {
 
 std::string mesh_text(const std::vector<int>& mesh);  // "[2, 4]"
 
+/// A mesh of two axes as equal as they can be, the second no shorter: [2, 4] of 8.
+std::vector<int> even_mesh(int ranks);
+
 }  // namespace trainyard

@@ -76,7 +76,8 @@ MethodProblem arrange_atp(Plan& plan) {
   const std::int64_t ranks = std::int64_t{parallel.tensor_mesh[0]} * parallel.tensor_mesh[1];
   if (ranks == parallel.tensor) return std::nullopt;
   return Infeasible{"mesh " + mesh_text(parallel.tensor_mesh) + " has " + text(ranks) +
-                        " ranks, and parallel.tensor says " + text(parallel.tensor),
+                        " ranks, and parallel.tensor says " + text(parallel.tensor) + "; " +
+                        mesh_text(even_mesh(parallel.tensor)) + " has as many",
                     kTensorMeshKey};
 }
 

@@ -64,7 +64,8 @@ MethodProblem arrange_map(Plan& plan) {
     ranks = std::min<std::int64_t>(ranks * size, kMaxRanks + 1);
   if (ranks != parallel.tensor) {
     return Infeasible{"the ranks of mesh " + mesh_text(parallel.tensor_mesh) + " are not the " +
-                          text(parallel.tensor) + " of parallel.tensor",
+                          text(parallel.tensor) + " of parallel.tensor; " +
+                          mesh_text(even_mesh(parallel.tensor)) + " has as many",
                       kTensorMeshKey};
   }
   parallel.tensor_mesh = without_ones(parallel.tensor_mesh);

@@ -155,9 +155,9 @@ TEST_CASE("keys of other methods are refused by where a method has its mesh from
   CHECK_THAT(error("{name: megatron, mesh: [1, 2, 2]}"),
              Catch::Contains("parallel.tensor_method.mesh: method megatron has one axis"));
   CHECK_THAT(error("{name: atp, mesh: [1, 2, 2]}"),
-             Catch::Contains("expected the ranks along two axes, such as [2, 4]"));
+             Catch::Contains("expected the ranks along two axes, such as [2, 2]"));
   CHECK_THAT(error("{name: map, mesh: [2, 2, 2, 2, 2]}"),
-             Catch::Contains("expected the ranks along at most 4 axes, such as [2, 2, 2]"));
+             Catch::Contains("expected the ranks along at most 4 axes, such as [2, 2]"));
 }
 
 TEST_CASE("a chosen mesh is written, and reads back") {
@@ -269,9 +269,12 @@ TEST_CASE("what does not go with method atp is said at its place") {
   };
   CHECK_THAT(error(4, "{name: atp, mesh: [2, 4]}"),
              Catch::Contains("parallel.tensor_method.mesh: mesh [2, 4] has 8 ranks, and "
-                             "parallel.tensor says 4"));
+                             "parallel.tensor says 4; [2, 2] has as many"));
   CHECK_THAT(error(4, "{name: atp, mesh: [4]}"),
-             Catch::Contains("mesh: expected the ranks along two axes, such as [2, 4]"));
+             Catch::Contains("mesh: expected the ranks along two axes, such as [2, 2]"));
+  // As equal as two axes of 8 and of 2 can be.
+  CHECK_THAT(error(8, "{name: atp, mesh: [8]}"), Catch::Contains("such as [2, 4]"));
+  CHECK_THAT(error(2, "{name: atp, mesh: [2, 4]}"), Catch::Contains("; [1, 2] has as many"));
   CHECK_THAT(error(4, "{name: atp, mesh: best}"), Catch::Contains("mesh: unknown mesh 'best'"));
   CHECK_THAT(
       error(4, "{name: megatron, mesh: [4, 1]}"),
@@ -335,7 +338,7 @@ TEST_CASE("what does not go with method map is said at its place") {
   };
   CHECK_THAT(error("{name: map, mesh: [2, 4]}"),
              Catch::Contains("parallel.tensor_method.mesh: the ranks of mesh [2, 4] are not the 4 "
-                             "of parallel.tensor"));
+                             "of parallel.tensor; [2, 2] has as many"));
   CHECK_THAT(error("{name: map, mesh: [1, 1, 1, 2, 2]}"),
              Catch::Contains("mesh: expected the ranks along at most 4 axes"));
   CHECK_THAT(error("{name: map, measured: {2x2: [1, 1]}}"),
