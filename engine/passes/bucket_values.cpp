@@ -63,8 +63,8 @@ class BucketValues {
 
  private:
   bool packs(const Bucket& bucket) const {
-    return parallel_.zero.by == ZeroConfig::By::kRows && parallel_.shards() > 1 &&
-           bucket.is_gathered();
+    return parallel_.zero.by == ZeroConfig::By::kRows && bucket.is_gathered() &&
+           !program_.groups[shard_group_].axes.empty();
   }
   Bucket::Rows rows_of(const Bucket& bucket, TensorId weight, TensorId gradient) const {
     const auto& shape = tensor(weight).shape;
@@ -188,7 +188,7 @@ class BucketValues {
   /// A shard of the sum over all replicas.
   TensorSpec sum_spec(const Bucket& bucket) const {
     TensorSpec out = flat_spec(bucket, true);
-    out.partial = bucket.partial;
+    out.partial = static_cast<AxisSet>(bucket.partial & ~divided_over(bucket, parallel_));
     return out;
   }
   /// What only the owner has.

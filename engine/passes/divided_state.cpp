@@ -6,9 +6,7 @@ namespace trainyard {
 
 AxisSet divided_over(const Bucket& bucket, const ParallelConfig& parallel) {
   const bool own_samples = parallel.batch_ranks() > 1 && bucket.partial == bucket.replicated;
-  const bool once_per_step = !bucket.reduced_each && !bucket.is_gathered();
-  const bool divides =
-      shards_state(parallel) && own_samples && once_per_step && bucket.momentum == 0;
+  const bool divides = shards_state(parallel) && own_samples && bucket.momentum == 0;
   return divides ? bucket.replicated : AxisSet{0};
 }
 

@@ -11,6 +11,7 @@
 
 #include "engine/base/user_text.h"
 #include "engine/passes/bucket_updates.h"
+#include "engine/passes/divided_state.h"
 #include "engine/passes/fetched_copies.h"
 #include "engine/passes/fp8_gathers.h"
 #include "engine/passes/plan_mesh.h"
@@ -59,8 +60,8 @@ class UnitGathering {
       : draft_(draft),
         zero_(parallel.zero),
         loads_(unit_loads(parallel.zero)),
-        shards_(shard_group(draft.program, parallel)),
-        reductions_(draft.plan, shards_, replicate_group(draft.program, parallel)),
+        parallel_(parallel),
+        reductions_(draft.plan, replicate_group(draft.program, parallel)),
         neighbours_(reshard_group(draft.program, parallel)),
         uses_(draft),
         copies_(draft, uses_) {}
@@ -84,6 +85,9 @@ class UnitGathering {
 
  private:
   const Bucket& bucket(std::size_t index) const { return draft_.plan.buckets[index]; }
+  GroupId shards_of(std::size_t index) const {
+    return shard_group_of(draft_.program, bucket(index), parallel_);
+  }
   const Segment& segment(SegmentId id) const { return draft_.program.segments[id]; }
 
   static bool holds(const std::vector<std::size_t>& buckets, std::size_t index) {
@@ -177,7 +181,7 @@ class UnitGathering {
       if (!free.reads.empty()) out.push_back(std::move(free));
       if (use.reduces.empty()) continue;
       reductions_.put_sums(on_their_way, out);
-      for (const std::size_t index : use.reduces) reductions_.put(index, out);
+      for (const std::size_t index : use.reduces) reductions_.put(index, shards_of(index), out);
       on_their_way = use.reduces;
     }
     reductions_.put_sums(on_their_way, in.back());
@@ -270,7 +274,7 @@ class UnitGathering {
                                           to.target())}
               : gather_ops(draft_.plan, of,
                            {to.cast_shard, loaded(id, index, loads_.size() - 1), to.by},
-                           to.target(), shards_);
+                           to.target(), shards_of(index));
       for (ProgramOp& op : ops) {
         for (auto* operands : {&op.reads, &op.writes}) {
           for (Operand& operand : *operands) operand.slot = is_of_step(operand.value) ? 0 : slot;
@@ -291,7 +295,7 @@ class UnitGathering {
     for (const std::size_t index : use.gathers) {
       const GatheredBucket of = gathered(id, index);
       if (of.packed != kNoIndex) {
-        out.push_back(copy_of_gathered(of, uses_.has_piece(index, phase), shards_));
+        out.push_back(copy_of_gathered(of, uses_.has_piece(index, phase), shards_of(index)));
         free.reads.push_back({of.packed, 0});
       }
       if (uses_.ends_piece(index, phase)) free.reads.push_back({bucket(index).piece, 0});
@@ -354,7 +358,7 @@ class UnitGathering {
   ProgramDraft& draft_;
   const ZeroConfig& zero_;
   const std::vector<UnitLoad> loads_;
-  GroupId shards_;
+  const ParallelConfig& parallel_;
   UnitReductions reductions_;
   GroupId neighbours_;
   UnitUses uses_;

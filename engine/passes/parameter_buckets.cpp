@@ -151,10 +151,11 @@ class BucketPlanner {
       const AxisSet replicated = replicated_over(tensor(p.tensor).spec);
       const auto partial = static_cast<AxisSet>(spec(p.used).entered & set_of(tensor_axes_));
       const std::int32_t owner = owner_.empty() ? -1 : owner_[*it];
-      const std::int32_t unit = unit_.empty() || p.momentum > 0 ? kNoUnit : unit_[*it];
+      const bool alone = is_alone(replicated, partial);
+      const std::int32_t unit = unit_.empty() || p.momentum > 0 || alone ? kNoUnit : unit_[*it];
       // Weight halves of several stages come in any order: none of them knows that it is the last.
       // What ranks with unlike numbers of replicas share all of them add up at once.
-      const bool each = sharded_ && parallel_.zero.reduces_each() && p.momentum == 0 &&
+      const bool each = sharded_ && parallel_.zero.reduces_each() && p.momentum == 0 && !alone &&
                         !(again_[*it] && any_splits(forms_)) &&
                         !(ranks.size() > 1 && !parallel_.replicas.empty());
       const bool fp8 = is_fp8(tensor(p.tensor).dtype);
@@ -184,6 +185,13 @@ class BucketPlanner {
       bucket.parameters.push_back(*it);
       bucket.filled += elements;
     }
+  }
+
+  /// Whether one rank has all of what other ranks have parts of: then there is nothing to gather,
+  /// and nobody to add up with.
+  bool is_alone(AxisSet replicated, AxisSet partial) const {
+    const bool in_group = parallel_.batch_ranks() > 1 && replicated != 0 && partial == replicated;
+    return parallel_.shards() == 1 && !in_group && !parallel_.zero.offloads_parameters();
   }
 
   const TensorSpec& spec(SpecId id) const { return training_.graph.specs[id]; }
@@ -230,7 +238,8 @@ ValueId BucketPlan::value(TensorId tensor, std::int32_t rank) const {
 
 bool shards_state(const ParallelConfig& parallel) {
   return parallel.zero.stage >= 1 && parallel.zero.by != ZeroConfig::By::kParameter &&
-         (parallel.shards() > 1 || parallel.zero.offloads_parameters());
+         (parallel.shards() > 1 || parallel.batch_ranks() > 1 ||
+          parallel.zero.offloads_parameters());
 }
 
 bool shards_parameters(const ParallelConfig& parallel) {

@@ -98,8 +98,8 @@ ValueId StepReductions::add(std::size_t index, BucketSegments& segments) {
     gradient = sum;
   }
   if (!bucket.tied.empty() && unlike()) return over_unlike_tied(bucket, gradient, suffix, segments);
-  if (parallel_.gradient_ranks() > 1 && !bucket.reduced_each)
-    gradient = over_replicas(bucket, gradient, suffix, segments);
+  const bool several = parallel_.gradient_ranks() > 1 || divided_over(bucket, parallel_) != 0;
+  if (several && !bucket.reduced_each) gradient = over_replicas(bucket, gradient, suffix, segments);
   if (!bucket.tied.empty()) {
     const GroupId group = tied_group(bucket.tied);
     const ValueId sum = in_bucket(bucket, gradient, ".tied_sum", group, shards_state(parallel_));

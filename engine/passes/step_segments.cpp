@@ -98,10 +98,11 @@ class StepBuilder {
                                 bucket.loaded));
       const ValueId into = bucket.packs() ? bucket.parameter_packed : bucket.parameter;
       const GatherSource source = {bucket.cast_shard, bucket.loaded, bucket.by};
-      for (ProgramOp& op : gather_ops(draft_.plan, bucket, source, into, shards_))
+      const GroupId shards = shard_group_of(program(), bucket, parallel_);
+      for (ProgramOp& op : gather_ops(draft_.plan, bucket, source, into, shards))
         ops.push_back(std::move(op));
       if (bucket.packs()) {
-        ops.push_back(copy_out_op(shards_, into, bucket.parameter));
+        ops.push_back(copy_out_op(shards, into, bucket.parameter));
         ops.push_back(free_op(into));
       }
       if (in_pieces) ops.push_back(reshard_op(bucket.own_piece, bucket.piece));
@@ -292,8 +293,10 @@ class StepBuilder {
       ops.push_back(collective_op(OpKind::kBroadcast, kDataGroup, StreamId::kDp,
                                   bucket.parameter_shard, bucket.parameter));
     } else if (bucket.parameter_shard != kNoIndex && !bucket.is_gathered()) {
-      ops.push_back(collective_op(OpKind::kAllGather, shard_group_of(program(), bucket, parallel_),
-                                  StreamId::kDp, bucket.parameter_shard, bucket.parameter));
+      const GroupId shards = shard_group_of(program(), bucket, parallel_);
+      if (program().groups[shards].axes.empty()) return;  // of one rank
+      ops.push_back(collective_op(OpKind::kAllGather, shards, StreamId::kDp, bucket.parameter_shard,
+                                  bucket.parameter));
     }
   }
 

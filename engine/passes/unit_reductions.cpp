@@ -6,13 +6,13 @@
 
 namespace trainyard {
 
-void UnitReductions::put(std::size_t bucket, std::vector<ProgramOp>& out) const {
+void UnitReductions::put(std::size_t bucket, GroupId shards, std::vector<ProgramOp>& out) const {
   const Bucket& of = plan_.buckets[bucket];
   if (of.packs()) {
-    out.push_back(copy_in_op(shards_, of.gradient, of.gradient_packed));
+    out.push_back(copy_in_op(shards, of.gradient, of.gradient_packed));
     out.push_back(free_op(of.gradient));
   }
-  out.push_back(collective_op(OpKind::kReduceScatter, shards_, StreamId::kDp,
+  out.push_back(collective_op(OpKind::kReduceScatter, shards, StreamId::kDp,
                               of.packs() ? of.gradient_packed : of.gradient, of.gradient_part));
   if (replicas_ == kNoIndex) return;
   out.push_back(collective_op(OpKind::kAllReduce, replicas_, StreamId::kDp, of.gradient_part,

@@ -11,20 +11,17 @@ namespace trainyard {
 
 class UnitReductions {
  public:
-  /// `shards`, `replicas`: shard_group(), replicate_group().
-  UnitReductions(const BucketPlan& plan, GroupId shards, GroupId replicas)
-      : plan_(plan),
-        shards_(shards),
-        replicas_(replicas) {}
+  /// `replicas`: replicate_group().
+  UnitReductions(const BucketPlan& plan, GroupId replicas) : plan_(plan), replicas_(replicas) {}
 
-  /// Appends the reduction of a bucket.
-  void put(std::size_t bucket, std::vector<ProgramOp>& out) const;
+  /// Appends the reduction of a bucket; `shards`: shard_group_of().
+  void put(std::size_t bucket, GroupId shards, std::vector<ProgramOp>& out) const;
   /// Appends what adds up the sums of these buckets, and frees what has been reduced.
   void put_sums(const std::vector<std::size_t>& of, std::vector<ProgramOp>& out) const;
 
  private:
   const BucketPlan& plan_;
-  GroupId shards_, replicas_;
+  GroupId replicas_;
 };
 
 }  // namespace trainyard

@@ -172,7 +172,9 @@ class BucketReader {
         if (!in_shards) own_shard(state, value.alias->own_shard, num_elements(value.dims));
       } else if (const auto found = by_name_.find(parameter_name(value.name));
                  found != by_name_.end()) {
-        add_pieces(state, value, model_.parameters[found->second]);
+        const Axes apart =
+            in_shards ? program_.groups[gathered->second.second].axes : shard_axes(whole);
+        add_pieces(state, value, model_.parameters[found->second], apart);
       }
     }
     if (state.owner >= 0 &&
@@ -191,7 +193,7 @@ class BucketReader {
     return state;
   }
 
-  /// Axes along which ranks have a shard each of a bucket; none: it has no shards.
+  /// The same of a bucket that is not gathered; none: it has no shards.
   Axes shard_axes(ValueId whole) {
     for (const ValueId view : views_[whole]) {
       const GroupId shards = program_.values[view].alias->own_shard;
@@ -200,7 +202,9 @@ class BucketReader {
     return {};
   }
 
-  void add_pieces(BucketState& state, const Value& value, const Parameter& parameter) {
+  /// `apart`: axes along which ranks have a shard each of what they all hold, and store it.
+  void add_pieces(BucketState& state, const Value& value, const Parameter& parameter,
+                  const Axes& apart) {
     const TensorSpec spec = spec_of(program_, value);
     const Extents whole = global_extents(spec, value.dims, program_.mesh);
     const std::vector<IndexRanges> held = local_ranges(spec, whole, program_.mesh, at_).value();
@@ -212,9 +216,8 @@ class BucketReader {
     piece.global_columns = num_elements(parameter.shape) / parameter.shape[0];
     piece.init = parameter.init;
     piece.decay = parameter.decay;
-    // Ranks that have a shard each of what they all hold store these.
     TensorSpec told_apart = spec;
-    told_apart.dims.push_back(split_over(shard_axes(value.alias->in)));
+    told_apart.dims.push_back(split_over(apart));
     piece.owned =
         value.name.find('@') == std::string::npos && first_of_copies(told_apart, program_, at_);
     const bool several = holds_weights(parameter);

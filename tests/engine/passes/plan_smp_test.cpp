@@ -160,17 +160,27 @@ TEST_CASE("modules are replaced by the four rules") {
 }
 
 TEST_CASE("ZeRO divides the state of what is not distributed over the tensor group, too") {
-  const std::vector<std::string> zero = {"parallel.data=2", "parallel.zero=1",
-                                         "training.global_batch=16",
-                                         "parallel.tensor_modules=['*.mlp']"};
+  struct Case {
+    bool prescaled;
+    int stages, data;
+    std::string zero;
+  };
   // The embedding's weight too, which the last of two stages has as well.
-  const std::vector<std::pair<bool, int>> cases = {{false, 1}, {true, 1}, {false, 2}, {true, 2}};
-  for (const auto& [prescaled, stages] : cases) {
-    auto sets = zero;
+  const std::vector<Case> cases = {
+      {false, 1, 2, "1"}, {true, 1, 2, "1"},
+      {false, 2, 2, "1"}, {true, 2, 2, "1"},
+      {false, 1, 2, "2"}, {false, 2, 2, "{stage: 2, reduce: each}"},
+      {false, 1, 2, "3"}, {false, 2, 2, "{stage: 3, layout: per-parameter}"},
+      {false, 2, 1, "1"}, {false, 2, 1, "{stage: 2, reduce: each}"},
+      {false, 2, 1, "3"}};
+  for (const auto& [prescaled, stages, data, zero] : cases) {
+    std::vector<std::string> sets = {"training.global_batch=16",
+                                     "parallel.tensor_modules=['*.mlp']", "parallel.zero=" + zero};
     if (prescaled) sets.push_back(kPrescaled);
-    const std::string count = std::to_string(stages);
-    sets.push_back("parallel.pipeline=" + count);
-    sets.push_back("cluster={preset: dgx-a100-80g, nodes: " + count + "}");
+    sets.push_back("parallel.data=" + std::to_string(data));
+    sets.push_back("parallel.pipeline=" + std::to_string(stages));
+    sets.push_back("cluster={preset: dgx-a100-80g, nodes: " + std::to_string(stages * data / 2) +
+                   "}");
     const Program program = program_of(sets);
     std::map<std::string, const Value*> values;
     for (const Value& value : program.values) values[value.name] = &value;
@@ -181,10 +191,12 @@ TEST_CASE("ZeRO divides the state of what is not distributed over the tensor gro
       const auto axes = spec_of(program, parameter).dims[0].parts[0].axes;
       const bool split = !axes.empty();  // over tp
       ++(split ? distributed : others);
-      CAPTURE(prescaled, stages, bucket, split);
-      // Two replicas; times the four ranks of a group, whose samples are their own.
-      const std::int64_t parts = split || prescaled ? 2 : 8;
+      CAPTURE(prescaled, stages, data, zero, bucket, split);
+      // The replicas; times the four ranks of a group, whose samples are their own.
+      const std::int64_t parts = split || prescaled ? data : 4 * data;
       CHECK(values.at(bucket + ".exp_avg")->dims[0].bound * parts == parameter.dims[0].bound);
+      if (zero.find('3') == std::string::npos) continue;
+      CHECK(values.at(bucket + ".param_shard")->dims[0].bound * parts == parameter.dims[0].bound);
     }
     CHECK(distributed > 0);
     CHECK(others > 0);

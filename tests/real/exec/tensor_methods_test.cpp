@@ -121,6 +121,9 @@ TEST_CASE("a run of method smp goes on from other layouts, and they from it") {
                {"parallel.tensor_modules=['*.mlp']", "cluster.ranks=4", "parallel.data=2",
                 "parallel.zero=1"}),
       {{}, on_ranks(2, "smp"), {"cluster.ranks=2", "parallel.data=2", "parallel.zero=1"}});
+  check_goes_on(study("gpt"),
+                on_ranks(2, "smp", {"parallel.tensor_modules=['*.mlp']", "parallel.zero=3"}),
+                {{}, on_ranks(2, "smp")});
   // So has the weight that the first stage and the last one share.
   check_goes_on(study("gpt"),
                 on_ranks(2, "smp",
@@ -130,15 +133,20 @@ TEST_CASE("a run of method smp goes on from other layouts, and they from it") {
 }
 
 TEST_CASE("method smp trains as one device does beside other features") {
-  const std::vector<Sets> features = {{"training.flash_attention=false"},
-                                      {"recompute=full"},
-                                      {"recompute=full", "offload={activations: true, horizon: 1}"},
-                                      {"cluster.ranks=4", "parallel.data=2", "parallel.zero=1"},
-                                      {"cluster.ranks=4", "parallel.data=2", "parallel.zero=2"},
-                                      {"cluster.ranks=4", "parallel.data=2", "parallel.zero=3"},
-                                      {"cluster.ranks=4", "parallel.pipeline=2", "schedule=1f1b"},
-                                      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=1f1b",
-                                       "parallel.data=2", "parallel.zero=1"}};
+  const std::vector<Sets> features = {
+      {"training.flash_attention=false"},
+      {"recompute=full"},
+      {"recompute=full", "offload={activations: true, horizon: 1}"},
+      {"cluster.ranks=4", "parallel.data=2", "parallel.zero=1"},
+      {"cluster.ranks=4", "parallel.data=2", "parallel.zero=2"},
+      {"cluster.ranks=4", "parallel.data=2", "parallel.zero=3"},
+      {"parallel.zero=1"},
+      {"parallel.zero=2"},
+      {"parallel.zero=3"},
+      {"cluster.ranks=4", "parallel.data=2", "parallel.zero={stage: 3, layout: per-parameter}"},
+      {"cluster.ranks=4", "parallel.pipeline=2", "schedule=1f1b"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=1f1b", "parallel.data=2",
+       "parallel.zero=1"}};
   const LoopbackRun one = run_loopback(study("gpt"), {}, {.steps = 2});
   for (const Sets& feature : features) {
     for (const std::string choice : {"['*']", "['*.mlp']"}) {
