@@ -7,6 +7,7 @@
 
 #include "engine/base/format.h"
 #include "engine/base/readable.h"
+#include "engine/program/mesh_slices.h"
 #include "engine/sharding/spec_text.h"
 
 namespace trainyard {
@@ -29,15 +30,21 @@ class LayerReader {
   }
 
   LayerSharding run() {
-    for (const Segment& segment : program_.segments) {
+    std::int32_t pipeline_rank = 0;  // of the layer
+    for (const SegmentId id : program_.segments.keys()) {
+      const Segment& segment = program_.segments[id];
       if (segment.phase != Phase::kForward || segment.slots != 1) continue;
+      pipeline_rank = slices_.rank_of_segment[id];
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
         if (is_of_layer(segment.ops[k])) add(segment, k);
       }
       if (!out_.rows.empty()) break;
     }
-    for (const MeshAxis& axis : program_.mesh.axes)
-      if (!axis.stages) out_.mesh.push_back({axis.name, axis.size});
+    const DeviceMesh& mesh = program_.mesh;
+    for (const AxisId axis : mesh.axis_ids()) {
+      if (!mesh.axes[axis].stages)
+        out_.mesh.push_back({mesh.axis_name(axis), mesh.size(axis, pipeline_rank)});
+    }
     return std::move(out_);
   }
 
@@ -117,7 +124,8 @@ class LayerReader {
         gather.parameters > 1 ? plural(gather.parameters, "parameter") : "the parameter";
     const Value& part = kept(gather);
     add_row("parameter", part, "",
-            "the 1/" + std::to_string(group_size(program_.mesh, group.axes)) +
+            "the 1/" +
+                std::to_string(group_size(program_.mesh, group.axes, slices_.rank_of_value[root])) +
                 " that a rank keeps of " + of + place_words(part.space));
     add_row(op_name(gather.op->kind, gather.op->part), program_.values[root], group.name,
             of + (gather.parameters > 1 ? " are" : " is") + " read whole");
@@ -188,6 +196,7 @@ class LayerReader {
   }
 
   const Program& program_;
+  const MeshSlices slices_ = mesh_slices(program_);
   std::set<std::string> modules_;
   std::set<std::string> seen_;  // parameters, and what they are gathered in
   static constexpr int kMostSteps = 8;

@@ -93,7 +93,9 @@ Summary summarise(const SummaryInputs& in) {
   out.model_flop = model_flop_per_step(study, in.model);
   const double rank_seconds = out.iteration_time * static_cast<double>(out.num_ranks);
   out.tflops_per_gpu = out.model_flop / rank_seconds / 1e12;
-  out.mfu = model_flop_utilisation(study, in.model, in.hardware, out.iteration_time);
+  // The Program has its own number of ranks where tensor degrees are unlike.
+  out.mfu = model_flop_utilisation(study, in.model, in.hardware, out.iteration_time) *
+            static_cast<double>(study.parallel.num_ranks()) / static_cast<double>(out.num_ranks);
 
   Flop executed = 0;
   const auto pipeline_rank = [&](std::size_t list) {

@@ -23,19 +23,24 @@ std::int64_t gradient_elements(const Program& program, const ProgramOp& op) {
 }
 
 /// Ranks that share a layer, those of the largest collective of a forward: launching gets slower
-/// with them.
-std::int64_t ranks_of_layer(const Program& program) {
-  std::int64_t most = 1;
-  for (const Segment& segment : program.segments) {
-    if (segment.phase != Phase::kForward) continue;
-    for (const ProgramOp& op : segment.ops) {
+/// with them. [pipeline rank]; one number where all have the same mesh.
+Numbered<std::int64_t> ranks_of_layer(const Program& program,
+                                      const Indexed<SegmentId, std::int32_t>& pipeline_ranks) {
+  const bool alike = unlike_axis(program.mesh) == kNoAxis;
+  Numbered<std::int64_t> out(alike ? 1 : num_pipeline_ranks(program.mesh), 1);
+  for (const SegmentId s : program.segments.keys()) {
+    if (program.segments[s].phase != Phase::kForward) continue;
+    std::int64_t& most = out[pipeline_ranks[s]];
+    for (const ProgramOp& op : program.segments[s].ops) {
       const bool of_layer =
           is_collective(op.kind) && op.group != kNoIndex &&
           program.values[op.writes[0].value].memory != MemoryClass::kParameter;  // not a gather
-      if (of_layer) most = std::max(most, group_size(program.mesh, program.groups[op.group].axes));
+      if (!of_layer) continue;
+      const Axes& axes = program.groups[op.group].axes;
+      most = std::max(most, group_size(program.mesh, axes, pipeline_ranks[s]));
     }
   }
-  return most;
+  return out;
 }
 
 /// Ranks that share a host.
@@ -53,15 +58,18 @@ class SegmentCoster {
         hardware_(hardware),
         software_(software),
         log_(log),
-        launch_(launch_time(hardware, software, ranks_of_layer(program), log)),
         work_of_(program),
-        pipeline_ranks_(pipeline_ranks_of_segments(program)) {}
+        pipeline_ranks_(pipeline_ranks_of_segments(program)) {
+    for (const std::int64_t ranks : ranks_of_layer(program, pipeline_ranks_))
+      launch_.push_back(launch_time(hardware, software, ranks, log));
+  }
 
   std::vector<OpCost> costs(SegmentId id, double speed) {
     const Segment& segment = program_.segments[id];
     std::vector<OpCost> out;
     out.reserve(segment.ops.size());
     bool first = true;  // of a transfer
+    const Seconds launch = launch_[pipeline_ranks_[id]];
     for (const ProgramOp& op : segment.ops) {
       OpCost& cost = out.emplace_back();
       const KernelWork work = work_of_(op);
@@ -69,19 +77,19 @@ class SegmentCoster {
       cost.bytes = work.bytes;
       if (has_no_peers(program_, op, pipeline_ranks_[id])) continue;
       if (moves_data(op.kind)) {
-        cost.launch = launch_;
+        cost.launch = launch;
         if (is_transfer(op.kind) && op.stream != StreamId::kNorm)
           cost.launch += message_time(software_, std::exchange(first, false), log_);
       } else if (op.stream == StreamId::kHost && cluster_.host.update_rate > 0) {
         const std::int64_t parameters = num_elements(program_.values[op.writes[0].value].dims);
         cost.kernel =
             host_update_time(parameters, ranks_of_node(program_, cluster_), cluster_, log_);
-        cost.launch = launch_;
+        cost.launch = launch;
       } else if (work.cls != KernelClass::kNone) {
         cost.kernel =
             kernel_time(work, hardware_, software_, speed, log_) +
             gradient_copy_time(gradient_elements(program_, op), hardware_, software_, log_);
-        cost.launch = launch_;
+        cost.launch = launch;
       }
     }
     return out;
@@ -93,7 +101,7 @@ class SegmentCoster {
   const HardwareProfile& hardware_;
   const SoftwareProfile& software_;
   SourceLog& log_;
-  Seconds launch_;
+  Numbered<Seconds> launch_;  // [pipeline rank]
   OpWork work_of_;
   Indexed<SegmentId, std::int32_t> pipeline_ranks_;
 };

@@ -107,7 +107,9 @@ Axes AttendedPairs::axes(const ProgramOp& op) const {
   const Axes& replicas = spec.dims.front().parts.front().axes;
   out.insert(out.end(), replicas.begin(), replicas.end());
   // Replicas of unlike numbers have other samples at each pipeline rank.
-  if (unlike_axis(program_.mesh) != kNoAxis) out.insert(out.begin(), stage_axis(program_.mesh));
+  const AxisId unlike = unlike_axis(program_.mesh);
+  if (unlike != kNoAxis && has(set_of(replicas), unlike))
+    out.insert(out.begin(), stage_axis(program_.mesh));
   return out;
 }
 

@@ -15,7 +15,8 @@ SequenceRange samples_of_rank(const Program& program, ValueId rows, const Coordi
   const std::int64_t size = draws.size_of(mb);
   // Ranks of a replica have some of its samples each, or all of them all.
   const std::int64_t place = place_in_group(mesh, axes, at);
-  if (unlike_axis(mesh) == kNoAxis) {
+  const AxisId unlike = unlike_axis(mesh);
+  if (unlike == kNoAxis || !has(set_of(axes), unlike)) {
     const std::int64_t parts = std::max<std::int64_t>(1, group_size(mesh, axes) / draws.replicas);
     const std::int64_t each = size / parts;
     const std::int64_t first = draws.first_sample(mb, place / parts) + place % parts * each;

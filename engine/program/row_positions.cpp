@@ -1,6 +1,6 @@
 #include "engine/program/row_positions.h"
 
-#include "engine/sharding/device_mesh.h"
+#include "engine/sharding/mesh_slice.h"
 
 namespace trainyard {
 
@@ -11,17 +11,18 @@ IndexRanges row_positions(const Program& program, ValueId id, const Coordinate& 
   const TensorSpec spec = spec_of(program, value);
   const DimSplit& dim = spec.dims.begin()[kSequenceDim];
   const Axes& axes = dim.parts.front().axes;
-  const std::int64_t ranks = group_size(program.mesh, axes);
-  std::int64_t place = (place_in_group(program.mesh, axes, at) + ranks - shifted_by) % ranks;
+  const DeviceMesh mesh = mesh_slice(program.mesh, at);
+  const std::int64_t ranks = group_size(mesh, axes);
+  std::int64_t place = (place_in_group(mesh, axes, at) + ranks - shifted_by) % ranks;
   Coordinate from = at;
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-    from[*axis] = static_cast<std::int32_t>(place % program.mesh.size(*axis));
-    place /= program.mesh.size(*axis);
+    from[*axis] = static_cast<std::int32_t>(place % mesh.size(*axis));
+    place /= mesh.size(*axis);
   }
   std::int64_t counted = 0;  // 0: as many elements as ranks have together
   for (const DimPart& part : dim.parts) counted += part.count * part.unit;
   const std::int64_t extent = counted > 0 ? counted : value.dims[kSequenceDim].expected * ranks;
-  return dim_ranges(dim, extent, program.mesh, from);
+  return dim_ranges(dim, extent, mesh, from);
 }
 
 }  // namespace trainyard

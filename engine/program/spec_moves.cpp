@@ -50,7 +50,8 @@ class MoveChecker {
  public:
   MoveChecker(const SpecMove& move, const DeviceMesh& mesh) : move_(move), mesh_(mesh) {
     for (const AxisId axis : move.group) {
-      if (mesh.size(axis) > 1 && !mesh.axes[axis].stages) axes_.push_back(axis);
+      if (mesh.axes[axis].stages) continue;
+      if (mesh.size(axis) > 1 || changes(axis)) axes_.push_back(axis);
     }
   }
 
@@ -91,6 +92,11 @@ class MoveChecker {
     std::string text;
     for (const AxisId axis : axes) text += (text.empty() ? "" : " ") + name(axis);
     return text.empty() ? "no axis" : text;
+  }
+  /// Along an axis of one rank, which others have more of: nothing moves, but states change.
+  bool changes(AxisId axis) const {
+    return state_beside(move_.from, axis) != state_beside(move_.to, axis) ||
+           dim_of(move_.from, axis) != dim_of(move_.to, axis);
   }
   static bool is_whole(AxisState state) {
     return state == AxisState::kReplicated || state == AxisState::kEntered;

@@ -93,7 +93,7 @@ bool takes_part(const Program& program, const ProgramOp& op) {
          from.dims.begin()[dim].parts.size() > 1;
 }
 
-Problem find_part_problem(const Program& program, const ProgramOp& op) {
+Problem find_part_problem(const Program& program, const ProgramOp& op, std::int32_t pipeline_rank) {
   const Value &whole = value_of(program, op.reads[0]), &taken = value_of(program, op.writes[0]);
   const TensorSpec from = spec_of(program, whole), to = spec_of(program, taken);
   const OpAttrs& attrs = program.attrs[op.attrs];
@@ -103,7 +103,8 @@ Problem find_part_problem(const Program& program, const ProgramOp& op) {
   std::int64_t begin = 0;
   const std::int64_t end = attrs.begin + taken.dims[dim].expected;
   for (const DimPart& part : from.dims[dim].parts) {
-    const std::int64_t local = part.count * part.unit / group_size(program.mesh, part.axes);
+    const std::int64_t ranks = group_size(program.mesh, part.axes, pipeline_rank);
+    const std::int64_t local = part.count * part.unit / ranks;
     const bool inside = begin < end && attrs.begin < begin + local;
     const bool all = attrs.begin <= begin && begin + local <= end;
     if (inside && !part.axes.empty() && !all) return "takes some of a part that is cut";

@@ -9,8 +9,8 @@
 #include "engine/graph/op_space.h"
 #include "engine/graph/op_table.h"
 #include "engine/program/dim_cuts.h"
+#include "engine/program/mesh_slices.h"
 #include "engine/program/op_tensors.h"
-#include "engine/program/rank_places.h"
 #include "engine/program/spec_moves.h"
 #include "engine/program/spec_steps.h"
 #include "engine/program/spec_uses.h"
@@ -57,10 +57,9 @@ class SpecChecks {
     find_constants();
     find_forms();
     check_views();
-    const auto pipeline_ranks = pipeline_ranks_of_segments(program_);
     for (const SegmentId id : program_.segments.keys()) {
       const Segment& segment = program_.segments[id];
-      pipeline_rank_ = pipeline_ranks[id];
+      pipeline_rank_ = slices_.rank_of_segment[id];
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
         const ProgramOp& op = segment.ops[k];
         if (op.kind == OpKind::kFree || op.kind == OpKind::kZero || is_transfer(op.kind)) continue;
@@ -80,6 +79,8 @@ class SpecChecks {
   const TensorSpec& spec(const Value& value) const {
     return value.spec == kNoIndex ? whole_[value.dims.size()] : program_.specs[value.spec];
   }
+
+  const DeviceMesh& mesh() const { return slices_.of_rank[pipeline_rank_]; }
 
   // --- what repeats is looked at once ---
 
@@ -134,6 +135,8 @@ class SpecChecks {
       add(key, position(value.dtype) << 2 | (is_stored(value) ? 2 : 0) |
                    (constant_[ValueId(form_.size())] ? 1 : 0));
       for (const Dim& dim : value.dims) add(key, dim.expected);
+      pipeline_rank_ = slices_.rank_of_value[ValueId(form_.size())];
+      add(key, pipeline_rank_);
       const auto [it, fresh] = known.try_emplace(key, static_cast<std::int32_t>(known.size()));
       if (fresh) check_local(value);
       form_.push_back(it->second);
@@ -177,17 +180,16 @@ class SpecChecks {
 
   bool some_rank_has(const DimSplit& split, std::int64_t extent, std::int64_t local) const {
     const Axes axes = axes_of(axes_in(split));
-    Coordinate at = uniform_coordinate(program_.mesh, 0);
-    const std::int64_t ranks = group_size(program_.mesh, axes);
+    Coordinate at = uniform_coordinate(mesh(), 0);
+    const std::int64_t ranks = group_size(mesh(), axes);
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       std::int64_t left = rank;
       for (const AxisId axis : axes) {
-        at.begin()[axis] = static_cast<std::int32_t>(left % program_.mesh.size(axis));
-        left /= program_.mesh.size(axis);
+        at.begin()[axis] = static_cast<std::int32_t>(left % mesh().size(axis));
+        left /= mesh().size(axis);
       }
       std::int64_t here = 0;
-      for (const IndexRange& range : dim_ranges(split, extent, program_.mesh, at))
-        here += range.size();
+      for (const IndexRange& range : dim_ranges(split, extent, mesh(), at)) here += range.size();
       if (here == local) return true;
     }
     return false;
@@ -253,7 +255,7 @@ class SpecChecks {
       case OpKind::kBeyondClip: return find_unlike(program_, op);
       case OpKind::kLoad: return load_problem(op);
       case OpKind::kNarrow:
-        if (takes_part(program_, op)) return find_part_problem(program_, op);
+        if (takes_part(program_, op)) return find_part_problem(program_, op, pipeline_rank_);
         break;
       case OpKind::kSplit:
         if (program_.attrs[op.attrs].heads == 0 && program_.attrs[op.attrs].dim < 0)
@@ -285,7 +287,7 @@ class SpecChecks {
     const OpAttrs& attrs = program_.attrs[op.attrs];
     const Axes group = op.group == kNoIndex ? Axes{} : program_.groups[op.group].axes;
     const SpecMove move{op.kind, spec(from), spec(to), group, attrs.dim, attrs.maximum};
-    const Problem problem = find_move_problem(move, program_.mesh);
+    const Problem problem = find_move_problem(move, mesh());
     if (!problem) return std::nullopt;
     return from.name + " -> " + to.name + ": " + *problem;
   }
@@ -308,7 +310,7 @@ class SpecChecks {
       const std::size_t dims = convolves ? 4 : op.kind == OpKind::kLinear ? 2 : 1;
       if (used.operands.size() < 2 || used.operands[1].local.size() != dims) return "has no weight";
       const Value* weight = tensors.operands[1].any();
-      if (weight != nullptr) rows = rows_of(spec(*weight), program_.mesh);
+      if (weight != nullptr) rows = rows_of(spec(*weight), mesh());
     }
     return space_problem(op.kind, program_.attrs[op.attrs], rows, used);
   }
@@ -323,8 +325,7 @@ class SpecChecks {
     std::vector<Extents> operands, results;
     const auto extents_of = [&](const UsedTensor& tensor) {
       const TensorSpec* of = tensor.value != nullptr ? tensor.value : tensor.gradient;
-      return whole && of != nullptr ? whole_extents(*of, tensor.local, program_.mesh)
-                                    : tensor.local;
+      return whole && of != nullptr ? whole_extents(*of, tensor.local, mesh()) : tensor.local;
     };
     for (const UsedTensor& result : used.results) results.push_back(extents_of(result));
     for (const UsedTensor& operand : used.operands) {
@@ -340,11 +341,11 @@ class SpecChecks {
     const auto cut = [&](const UsedTensor& tensor, const IndexedTensor& indexed) {
       const TensorSpec* of = tensor.value != nullptr ? tensor.value : tensor.gradient;
       if (whole && of != nullptr)
-        cut_indices(std::get<IndexSpace>(found), indexed, *of, program_.mesh, space);
+        cut_indices(std::get<IndexSpace>(found), indexed, *of, mesh(), space);
     };
     for (std::size_t i = 0; i < used.operands.size(); ++i) cut(used.operands[i], space.operands[i]);
     for (std::size_t i = 0; i < used.results.size(); ++i) cut(used.results[i], space.results[i]);
-    return find_use_problem(space, used, program_.mesh);
+    return find_use_problem(space, used, mesh());
   }
 
   /// The gradients of a split's parts, joined: of them E and P are what they are of gradients.
@@ -374,12 +375,13 @@ class SpecChecks {
   }
 
   const Program& program_;
+  const MeshSlices slices_ = mesh_slices(program_);
   std::vector<TensorSpec> whole_;  // [number of dims]
   Indexed<ValueId, bool> constant_;
   Indexed<ValueId, std::int32_t> form_;
   std::unordered_set<std::string> seen_;
   std::string key_;
-  std::int32_t pipeline_rank_ = 0;  // of the segment looked at
+  std::int32_t pipeline_rank_ = 0;  // of the segment or the value looked at
 };
 
 }  // namespace

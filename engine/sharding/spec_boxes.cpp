@@ -8,6 +8,12 @@ namespace trainyard {
 
 namespace {
 
+/// Ranks along an axis where `coordinate` lies.
+std::int32_t ranks_along(const DeviceMesh& mesh, AxisId axis, const Coordinate& coordinate) {
+  const MeshAxis& of = mesh.axes[axis];
+  return of.sizes.empty() ? of.size : of.sizes[coordinate.begin()[stage_axis(mesh)]];
+}
+
 void append(IndexRanges& ranges, IndexRange range) {
   if (range.begin == range.end) return;
   if (!ranges.empty() && ranges.back().end == range.begin) {
@@ -35,7 +41,8 @@ IndexRanges cut_after(IndexRanges ranges, const Axes& after, const DeviceMesh& m
   for (const AxisId axis : after) {
     std::int64_t extent = 0;
     for (const IndexRange& range : ranges) extent += range.size();
-    const std::int64_t chunk = (extent + mesh.size(axis) - 1) / mesh.size(axis);
+    const std::int64_t ranks = ranks_along(mesh, axis, coordinate);
+    const std::int64_t chunk = (extent + ranks - 1) / ranks;
     const std::int64_t begin = chunk * coordinate.begin()[axis];
     ranges = window(ranges, {std::min(begin, extent), std::min(begin + chunk, extent)});
   }
@@ -48,7 +55,7 @@ IndexRange cut_pieces(std::int64_t count, const Axes& axes, const DeviceMesh& me
                       const Coordinate& coordinate) {
   std::int64_t begin = 0;
   for (const AxisId axis : axes) {
-    const std::int64_t ranks = mesh.size(axis);
+    const std::int64_t ranks = ranks_along(mesh, axis, coordinate);
     const std::int64_t c = coordinate.begin()[axis];
     const std::int64_t least = count / ranks;
     const std::int64_t more = count % ranks;  // ranks with one more
@@ -64,7 +71,7 @@ IndexRanges dim_ranges(const DimSplit& dim, std::int64_t extent, const DeviceMes
   Coordinate mirrored = coordinate;
   for (const AxisId axis : mesh.axis_ids()) {
     auto& c = mirrored.begin()[axis];
-    c = mesh.size(axis) - 1 - c;
+    c = ranks_along(mesh, axis, coordinate) - 1 - c;
   }
   IndexRanges ranges;
   std::int64_t start = 0;

@@ -11,6 +11,7 @@
 #include "engine/program/pair_members.h"
 #include "engine/program/rank_places.h"
 #include "engine/program/row_positions.h"
+#include "engine/sharding/mesh_slice.h"
 #include "real/exec/rank_values.h"
 #include "real/parameters/initial_values.h"
 
@@ -28,6 +29,7 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
     : program_(program),
       rank_(rank),
       at_(coordinate_of(program, rank)),
+      slice_(mesh_slice(program.mesh, at_)),
       list_(list_of(program, rank)),
       order_(issue_order(program, program.body[list_])) {
   buckets_ = Numbered<BucketState>(bucket_states(program, model, at_));
@@ -88,10 +90,10 @@ void RankPlan::count_averaged(const Study& study) {
     if (members_of(segment)[member_of(program_, op)].phase != Phase::kForward) continue;
     const Value& x = program_.values[op.reads[1].value];  // labels, of which logits have a row each
     const TensorSpec spec = spec_of(program_, x);
-    const std::int64_t alike = replicas_alike(spec, program_);
+    const std::int64_t alike = replicas_alike(spec, slice_);
     auto elements = static_cast<double>(alike);
     if (alike == 1) elements *= evenness(study, issued.mb[op.reads[0].slot]);
-    for (const std::int64_t extent : global_extents(spec, x.dims, program_.mesh))
+    for (const std::int64_t extent : global_extents(spec, x.dims, slice_))
       elements *= static_cast<double>(extent);
     averaged_[program_.modules[op.module]] += elements;
   }
@@ -132,11 +134,11 @@ ShardPlace RankPlan::place_of(ValueId id) const {
     }
     if (std::any_of(spec.dims[d].parts.begin(), spec.dims[d].parts.end(),
                     [](const DimPart& part) { return part.reversed; })) {
-      place_runs(spec.dims[d], d, global_extents(spec, value.dims, program_.mesh)[d], place);
+      place_runs(spec.dims[d], d, global_extents(spec, value.dims, slice_)[d], place);
       continue;
     }
     place.start[d] = shard_start(spec, static_cast<int>(d), extent, program_.mesh, at_);
-    place.whole[d] = global_extent(spec, static_cast<int>(d), extent, program_.mesh);
+    place.whole[d] = global_extent(spec, static_cast<int>(d), extent, slice_);
   }
   return place;
 }

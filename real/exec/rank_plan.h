@@ -118,6 +118,7 @@ class RankPlan {
   const Program& program_;
   std::int64_t rank_;
   Coordinate at_;
+  DeviceMesh slice_;  // of the mesh, where it lies
   std::size_t list_ = 0;
   IssueOrder order_;
   Indexed<SegmentId, std::vector<OpPlan>> segments_;  // empty where this rank does not run them

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/sharding/mesh_slice.h"
 #include "engine/sharding/moved_axes.h"
 #include "engine/sharding/spec_boxes.h"
 #include "real/parameters/packed_rows.h"
@@ -115,18 +116,19 @@ class MovePlanner {
     const Value& read = program.values[op.reads[0].value];
     const TensorSpec from = spec_of(program, read);
     const TensorSpec to = spec_of(program, program.values[op.writes[0].value]);
-    const Extents extents = global_extents(from, read.dims, program.mesh);
+    const DeviceMesh slice = mesh_slice(program.mesh, at);
+    const Extents extents = global_extents(from, read.dims, slice);
     const Axes axes = op.group == kNoIndex ? moved_axes(from, to) : program.groups[op.group].axes;
     Coordinate member = at;
-    for (std::int64_t i = 0; i < group_size(program.mesh, axes); ++i) {
+    for (std::int64_t i = 0; i < group_size(slice, axes); ++i) {
       std::int64_t left = i;
       for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-        member[*axis] = static_cast<std::int32_t>(left % program.mesh.size(*axis));
-        left /= program.mesh.size(*axis);
+        member[*axis] = static_cast<std::int32_t>(left % slice.size(*axis));
+        left /= slice.size(*axis);
       }
       if (member == at) own_ = from_.size();
-      from_.push_back(ranges(from, extents, program.mesh, member));
-      to_.push_back(ranges(to, extents, program.mesh, member));
+      from_.push_back(ranges(from, extents, slice, member));
+      to_.push_back(ranges(to, extents, slice, member));
     }
   }
 

@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/program/rank_places.h"
+#include "engine/sharding/mesh_slice.h"
 #include "engine/sharding/spec_boxes.h"
 #include "real/parameters/packed_rows.h"
 
@@ -206,7 +207,7 @@ class BucketReader {
   void add_pieces(BucketState& state, const Value& value, const Parameter& parameter,
                   const Axes& apart) {
     const TensorSpec spec = spec_of(program_, value);
-    const Extents whole = global_extents(spec, value.dims, program_.mesh);
+    const Extents whole = global_extents(spec, value.dims, mesh_slice(program_.mesh, at_));
     const std::vector<IndexRanges> held = local_ranges(spec, whole, program_.mesh, at_).value();
     const std::vector<ColumnRange> columns = column_runs(whole, held);
     const std::int64_t width = num_elements(value.dims) / value.dims[0].expected;

@@ -10,8 +10,6 @@ namespace trainyard {
 
 namespace {
 
-Axes replica_axes(const Program& program) { return data_axes(program.mesh); }
-
 /// Axes that split a dim, all its parts alike, coarsest first.
 const Axes& splitting(const TensorSpec& spec, int dim) {
   const DimSplit& split = spec.dims.begin()[dim];
@@ -42,7 +40,7 @@ bool is_cut_alike(const DimSplit& dim) {
 }
 
 std::int64_t replica_at(const Program& program, const Coordinate& at) {
-  return place_in_group(program.mesh, replica_axes(program), at);
+  return place_in_group(program.mesh, data_axes(program.mesh), at);
 }
 
 std::int64_t copy_at(const Program& program, const Coordinate& at) {
@@ -53,17 +51,17 @@ std::int64_t first_row(const Program& program, const Value& value, const Coordin
   TensorSpec rows = spec_of(program, value);
   if (rows.dims.empty() || !is_cut_alike(rows.dims.front())) return 0;
   Axes& axes = rows.dims.front().parts.front().axes;
-  const AxisSet replicas = set_of(replica_axes(program));
+  const AxisSet replicas = set_of(data_axes(program.mesh));
   axes.erase(
       std::remove_if(axes.begin(), axes.end(), [&](AxisId axis) { return has(replicas, axis); }),
       axes.end());
   return shard_start(rows, 0, value.dims.front().expected, program.mesh, at);
 }
 
-std::int64_t replicas_alike(const TensorSpec& spec, const Program& program) {
+std::int64_t replicas_alike(const TensorSpec& spec, const DeviceMesh& slice) {
   std::int64_t alike = 1;
-  for (const AxisId axis : replica_axes(program)) {
-    if (!dim_of(spec, axis)) alike *= program.mesh.size(axis);
+  for (const AxisId axis : data_axes(slice)) {
+    if (!dim_of(spec, axis)) alike *= slice.size(axis);
   }
   return alike;
 }
@@ -74,17 +72,17 @@ std::int64_t shard_start(const TensorSpec& spec, int dim, std::int64_t extent,
 }
 
 std::int64_t global_extent(const TensorSpec& spec, int dim, std::int64_t extent,
-                           const DeviceMesh& mesh) {
-  return group_size(mesh, splitting(spec, dim)) * extent;
+                           const DeviceMesh& slice) {
+  return group_size(slice, splitting(spec, dim)) * extent;
 }
 
-Extents global_extents(const TensorSpec& spec, const Dims& local, const DeviceMesh& mesh) {
+Extents global_extents(const TensorSpec& spec, const Dims& local, const DeviceMesh& slice) {
   Extents out;
   for (std::size_t d = 0; d < local.size(); ++d) {
     std::int64_t counted = 0;
     for (const DimPart& part : spec.dims[d].parts) counted += part.count * part.unit;
     const Axes& axes = spec.dims[d].parts.front().axes;
-    out.push_back(counted > 0 ? counted : local[d].expected * group_size(mesh, axes));
+    out.push_back(counted > 0 ? counted : local[d].expected * group_size(slice, axes));
   }
   return out;
 }

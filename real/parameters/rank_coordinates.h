@@ -27,21 +27,21 @@ std::int64_t copy_at(const Program& program, const Coordinate& at);
 std::int64_t first_row(const Program& program, const Value& value, const Coordinate& at);
 
 /// How many replicas have each element of a tensor: 1 where all have samples of their own.
-std::int64_t replicas_alike(const TensorSpec& spec, const Program& program);
+std::int64_t replicas_alike(const TensorSpec& spec, const DeviceMesh& slice);
 
 /// First index along `dim` of the part of a tensor that lies at `at`, when the local extent is
 /// `extent`.
 std::int64_t shard_start(const TensorSpec& spec, int dim, std::int64_t extent,
                          const DeviceMesh& mesh, const Coordinate& at);
-/// The extent along `dim` of the whole tensor.
+/// The extent along `dim` of the whole tensor. `slice`: of the mesh, where the part lies.
 std::int64_t global_extent(const TensorSpec& spec, int dim, std::int64_t extent,
-                           const DeviceMesh& mesh);
+                           const DeviceMesh& slice);
 
 /// Whether all parts of a dim are cut alike, so that a rank has one place in it.
 bool is_cut_alike(const DimSplit& dim);
 
 /// The extents of the whole tensor of which a rank has `local`: parts may be cut unlike.
-Extents global_extents(const TensorSpec& spec, const Dims& local, const DeviceMesh& mesh);
+Extents global_extents(const TensorSpec& spec, const Dims& local, const DeviceMesh& slice);
 
 /// First element of `whole`, viewed as one dim, that lies in its slice of `elements` at `at`.
 std::int64_t slice_start(const TensorSpec& slice, const TensorSpec& whole, std::int64_t elements,

@@ -21,7 +21,8 @@ TEST_CASE("a model of users and items trains as one device does") {
        {"cluster.ranks=2", "partition={cuts: [1, 2], on: [0, 1, 0]}"},
        {"cluster.ranks=2", "parallel.tensor=2",
         "sharding={'tower.layers.*': {weight: [tp, R]}, 'factors.users': {weight: [R, tp]}}"},
-       {"cluster.ranks=4", "training.microbatch=8", "partition={cuts: [2], replicas: [1, 3]}"}},
+       {"cluster.ranks=4", "training.microbatch=8", "partition={cuts: [2], replicas: [1, 3]}"},
+       {"cluster.ranks=4", "training.microbatch=8", "partition={cuts: [2], replicas: [3, 1]}"}},
       3);
 }
 
