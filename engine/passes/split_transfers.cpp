@@ -182,19 +182,11 @@ class TransferSplitter {
     for (const ProgramOp& op : made.ops) add(op, ops);
     made.ops = std::move(ops);
     if (++known->second.uses > 1) {
-      made.name += "." + letters(known->second.uses);
+      made.name += "." + letters_of_form(known->second.uses);
       return program_.segments.add(std::move(made));
     }
     program_.segments[whole] = std::move(made);
     return whole;
-  }
-
-  /// 2 -> "b", 27 -> "ba": the name of what takes a microbatch ends in no digit.
-  static std::string letters(int number) {
-    std::string text;
-    for (int left = number - 1; left >= 0; left = left / 26 - 1)
-      text.insert(text.begin(), static_cast<char>('a' + left % 26));
-    return text;
   }
 
   /// Some of a value's sequences, which are its first dim. What is received and sent on may be cut
@@ -234,6 +226,13 @@ class TransferSplitter {
 };
 
 }  // namespace
+
+std::string letters_of_form(int number) {
+  std::string text;
+  for (int left = number - 1; left >= 0; left = left / 26 - 1)
+    text.insert(text.begin(), static_cast<char>('a' + left % 26));
+  return text;
+}
 
 std::optional<Infeasible> split_transfers(ProgramDraft& draft, const ReplicaClasses& replicas,
                                           const std::vector<std::int64_t>& sizes) {

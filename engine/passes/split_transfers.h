@@ -13,6 +13,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -20,6 +21,10 @@
 #include "engine/passes/replica_classes.h"
 
 namespace trainyard {
+
+/// Behind the name of a segment that several classes have in forms of their own: 2 -> "b", 27 ->
+/// "ba". The name of what takes a microbatch ends in no digit.
+std::string letters_of_form(int number);
 
 /// `sizes`: [variant], sequences of a replica for which `draft` has segments (local_sizes()).
 /// Infeasible: more than kMostTransfers, for executors tell few kinds of communication apart

@@ -43,6 +43,28 @@ Problem find_unlike(const Program& program, const ProgramOp& op) {
   return std::nullopt;
 }
 
+Problem find_join_problem(const Program& program, const ProgramOp& op) {
+  if (op.part != OpPart::kForward || op.writes.size() != 1) return find_unlike(program, op);
+  const ValueId root = storage_root(program, op.writes[0].value);
+  const Value& whole = value_of(program, op.writes[0]);
+  const TensorSpec of_whole = spec_of(program, whole);
+  const auto axes = [](const TensorSpec& spec) {
+    AxisSet out = 0;
+    for (const DimSplit& dim : spec.dims) out = static_cast<AxisSet>(out | axes_in(dim));
+    return out;
+  };
+  for (const Operand& read : op.reads) {
+    const Value& piece = value_of(program, read);
+    const bool run = piece.dims.size() == 1 && storage_root(program, read.value) == root;
+    if (!run) return find_unlike(program, op);
+    const TensorSpec of_piece = spec_of(program, piece);
+    if (of_piece.partial != of_whole.partial || of_piece.held != of_whole.held ||
+        axes(of_piece) != axes(of_whole))
+      return piece.name + " is not as " + whole.name;
+  }
+  return std::nullopt;
+}
+
 Problem find_quantize_problem(const Program& program, const ProgramOp& op) {
   if (op.reads.empty() || op.writes.empty()) return "casts nothing";
   const Value& of = value_of(program, op.reads[0]);

@@ -13,6 +13,9 @@ namespace trainyard {
 /// accumulated.
 std::optional<std::string> find_unlike(const Program& program, const ProgramOp& op);
 
+/// Pieces of a tensor in its own storage, viewed as dims or as one run: alike but for the dims.
+std::optional<std::string> find_join_problem(const Program& program, const ProgramOp& op);
+
 /// Copies in 8 bits lie as what they are made of; how their scales lie, the kernel knows.
 std::optional<std::string> find_quantize_problem(const Program& program, const ProgramOp& op);
 /// The largest elements of what lies in shards are looked for on all ranks that have some.

@@ -250,9 +250,9 @@ class SpecChecks {
       case OpKind::kDeviceCopy:
       case OpKind::kCopyIn:
       case OpKind::kCopyOut:
-      case OpKind::kJoin:
       case OpKind::kWithinClip:
       case OpKind::kBeyondClip: return find_unlike(program_, op);
+      case OpKind::kJoin: return find_join_problem(program_, op);
       case OpKind::kLoad: return load_problem(op);
       case OpKind::kNarrow:
         if (takes_part(program_, op)) return find_part_problem(program_, op, pipeline_rank_);

@@ -23,26 +23,28 @@ LoopbackRun run_resumed(const std::string& yaml, const std::vector<std::string>&
   return run_resumed(yaml, sets, sets, folder, done, lost, steps);
 }
 
-LoopbackRun run_resumed(const std::string& yaml, const std::vector<std::string>& sets,
-                        const std::vector<std::string>& then, const std::string& folder, int done,
-                        int lost, int steps) {
+LoopbackRun run_resumed(const std::string& yaml, const ResumedLayout& before,
+                        const ResumedLayout& then, const std::string& folder, int done, int lost,
+                        int steps) {
   Rendezvous server(RendezvousAddress{.server = true}, kTimeout);
   LoopbackOptions first;
   first.steps = done;
+  first.plant = before.plant;
   first.between_steps = [&](std::int64_t rank, RankTrainer& trainer) {
     if (trainer.steps_done() != done - lost) return;
     Rendezvous store(RendezvousAddress{.port = server.port()}, kTimeout);
     const std::int64_t ranks = trainer.executor().plan().program().mesh.num_ranks();
     save_checkpoint(folder, trainer, "digest", rank, ranks, store);
   };
-  run_loopback(yaml, sets, first);
+  run_loopback(yaml, before.sets, first);
   LoopbackOptions second;
   second.steps = steps;
+  second.plant = then.plant;
   second.between_steps = [&](std::int64_t, RankTrainer& trainer) {
     if (trainer.steps_done() > 0) return;
     load_checkpoint(Checkpoint::open(*latest_complete(folder), Verify::kChecksums), trainer);
   };
-  return run_loopback(yaml, then, second);
+  return run_loopback(yaml, then.sets, second);
 }
 
 std::string resumed_losses(const std::string& path, int written, int kept, int steps) {
