@@ -4,15 +4,13 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "engine/graph/op_table.h"
-#include "engine/passes/degree_pieces.h"
+#include "engine/passes/degree_transfers.h"
 #include "engine/passes/pool_slots.h"
 #include "engine/passes/split_transfers.h"
 #include "engine/passes/taken_parts.h"
-#include "engine/passes/transfer_ends.h"
 #include "engine/program/rank_places.h"
 
 namespace trainyard {
@@ -42,11 +40,10 @@ class DegreesJoiner {
     for (const Program* program : of_rank_) {
       if (sources_.contains(program)) continue;
       sources_.emplace(program, TakenParts(*program, ranks_of(program), out_));
-      ends_.emplace(program, transfer_ends(*program));
     }
     for (const std::int64_t rank : of_rank_.keys()) add_lists(static_cast<std::int32_t>(rank));
-    if (problem_) return *std::move(problem_);
-    if (auto problem = find_shared_weights()) return *std::move(problem);
+    if (const auto& problem = transfers_.problem()) return *problem;
+    if (auto problem = find_shared_sums()) return *std::move(problem);
     if (out_.transfers.size() > kMostTransfers)
       return Infeasible{"ranks of unlike degrees take " + std::to_string(out_.transfers.size()) +
                             " kinds of transfers, of which this version has at most " +
@@ -62,10 +59,6 @@ class DegreesJoiner {
   }
 
  private:
-  std::int32_t degree(const Program& program) const {
-    return axis_ < program.mesh.num_axes() ? program.mesh.size(axis_) : 1;
-  }
-
   std::set<std::int32_t> ranks_of(const Program* program) const {
     std::set<std::int32_t> out;
     for (const std::int64_t rank : of_rank_.keys())
@@ -76,15 +69,22 @@ class DegreesJoiner {
   /// The mesh, and the groups as the largest degree's Program has them.
   void lay_out() {
     out_.mesh = widest_.mesh;
-    for (const Program* program : of_rank_) out_.mesh.axes[axis_].sizes.push_back(degree(*program));
-    out_.groups = widest_.groups;
-    out_.owners = widest_.owners;
+    for (const Program* program : of_rank_)
+      out_.mesh.axes[axis_].sizes.push_back(transfers_.degree(*program));
+    const AxisId stages = stage_axis(out_.mesh);
+    for (const GroupId id : widest_.groups.keys()) {
+      const Group& group = widest_.groups[id];
+      const AxisSet axes = set_of(group.axes);
+      if (has(axes, stages) && !has(axes, axis_)) continue;  // of what is exchanged
+      out_.groups.push_back(group);
+      if (id == widest_.owners) out_.owners = GroupId(out_.groups.size() - 1);
+    }
     out_.num_microbatches = widest_.num_microbatches;
     out_.documents = widest_.documents;
   }
 
   /// What is added up rank by rank has no partner at a pipeline rank of another degree.
-  std::optional<Infeasible> find_shared_weights() const {
+  std::optional<Infeasible> find_shared_sums() const {
     const AxisId stages = stage_axis(out_.mesh);
     for (const Segment& segment : out_.segments) {
       for (const ProgramOp& op : segment.ops) {
@@ -108,7 +108,7 @@ class DegreesJoiner {
     std::map<std::vector<ClassSegment>, std::size_t> classes;
     const RankClass& list = program.body.begin()[rank];
     const std::vector<SegmentId> called = segments_of(list);
-    for (std::int32_t place = 0; place < degree(program); ++place) {
+    for (std::int32_t place = 0; place < transfers_.degree(program); ++place) {
       std::map<SegmentId, ClassSegment> made;
       std::vector<ClassSegment> key;
       for (const SegmentId id : called) {
@@ -188,9 +188,14 @@ class DegreesJoiner {
     std::vector<ProgramOp> joins;
     std::vector<std::uint32_t> behind;  // [op of whole]: where what it has become ends
     for (std::uint32_t k = 0; k < whole.ops.size(); ++k) {
-      const ProgramOp op = parts.op(whole.ops[k]);
-      if (is_transfer(op.kind))
-        add_pieces(program, {id, k, rank}, op, place, made.ops, joins);
+      ProgramOp bare = whole.ops[k];
+      const bool shared = bare.group != kNoIndex && transfers_.is_shared_sum(program, bare);
+      if (shared) bare.group = kNoIndex;
+      const ProgramOp op = parts.op(bare);
+      if (shared)
+        transfers_.add_exchange({id, k, rank}, op, place, made.ops);
+      else if (is_transfer(op.kind))
+        transfers_.add_pieces({id, k, rank}, op, place, made.ops, joins);
       else
         made.ops.push_back(op);
       behind.push_back(static_cast<std::uint32_t>(made.ops.size()));
@@ -224,132 +229,13 @@ class DegreesJoiner {
     return known.back();
   }
 
-  // --- transfers ---
-
-  /// What the rank at `place` along the axis sends or receives of a tensor.
-  void add_pieces(const Program& program, const TransferEnd& end, const ProgramOp& op,
-                  std::int32_t place, std::vector<ProgramOp>& out, std::vector<ProgramOp>& joins) {
-    const bool sends = op.kind == OpKind::kSend;
-    const auto [pieces, own] = pieces_of(program, end, sends);
-    const std::int32_t offset =
-        program.transfers[program.segments[end.segment].ops[end.op].transfer].offset;
-    const ValueId whole = (sends ? op.reads : op.writes)[0].value;
-    std::vector<const DegreePiece*> mine;
-    for (const DegreePiece& piece : pieces)
-      if ((sends ? piece.from : piece.to) == place) mine.push_back(&piece);
-    std::sort(mine.begin(), mine.end(),
-              [](const auto* a, const auto* b) { return a->turn < b->turn; });
-    ProgramOp join;
-    for (const DegreePiece* piece : mine) {
-      ProgramOp& part = out.emplace_back(op);
-      ReplicaPairs pairs = pairs_of_turn(pieces, piece->turn);
-      if (!sends) {
-        for (auto& [from, to] : pairs) std::swap(from, to);
-        std::sort(pairs.begin(), pairs.end());
-      }
-      part.transfer = transfer_by(out_, offset, pairs);
-      part.host_sync = op.host_sync && piece == mine.back();
-      if (own.empty() || own[place] == IndexRanges{piece->range}) continue;
-      const std::int64_t begin = place_in_runs(own[place], piece->range.begin);
-      const ValueId run =
-          view(whole, {begin, begin + piece->range.size()}, sends ? ".sent" : ".received");
-      (sends ? part.reads : part.writes)[0].value = run;
-      if (!sends) join.reads.push_back({run, op.writes[0].slot});
-    }
-    if (join.reads.empty()) return;
-    join.kind = OpKind::kJoin;
-    join.module = op.module;
-    join.writes.push_back(op.writes[0]);
-    joins.push_back(std::move(join));
-  }
-
-  /// And what each rank of this end has; empty: the same as the other's, whole.
-  std::pair<std::vector<DegreePiece>, DegreeRuns> pieces_of(const Program& program,
-                                                            const TransferEnd& end, bool sends) {
-    const TransferEnd other = ends_.at(&program).at(end);
-    const Program& others = *of_rank_[other.pipeline_rank];
-    const DegreeRuns alike(degree(program), IndexRanges{{0, 1}});
-    if (&others == &program) return {pieces_between(alike, alike), {}};
-    const auto own_runs = runs(program, program.segments[end.segment].ops[end.op]);
-    const ProgramOp* there = find_end(others, program.segments[other.segment], other.op);
-    if (there == nullptr) {
-      refuse("stages send other tensors at other tensor degrees: " +
-             program.segments[other.segment].name);
-      return {};
-    }
-    const auto other_runs = runs(others, *there);
-    if (problem_) return {};
-    if (own_runs.back().back().end != other_runs.back().back().end) {
-      refuse("stages send tensors of other sizes at other tensor degrees: " +
-             program.segments[other.segment].name);
-      return {};
-    }
-    return {sends ? pieces_between(own_runs, other_runs) : pieces_between(other_runs, own_runs),
-            own_runs};
-  }
-
-  DegreeRuns runs(const Program& program, const ProgramOp& op) {
-    auto found = runs_along(program, moved_value(program, op), axis_, degree(program));
-    if (auto* reason = std::get_if<Infeasible>(&found)) {
-      if (!problem_) problem_ = std::move(*reason);
-      return {};
-    }
-    return std::get<DegreeRuns>(std::move(found));
-  }
-
-  void refuse(std::string reason) {
-    if (!problem_) problem_ = Infeasible{std::move(reason), {}};
-  }
-
-  /// The transfer of another Program that is the same one of its segment, which may have more
-  /// collectives before it; nullptr: none.
-  static const ProgramOp* find_end(const Program& program, const Segment& segment,
-                                   std::uint32_t op) {
-    const auto transfers = [](const std::vector<ProgramOp>& ops) {
-      std::vector<const ProgramOp*> out;
-      for (const ProgramOp& one : ops)
-        if (is_transfer(one.kind)) out.push_back(&one);
-      return out;
-    };
-    const auto own = transfers(segment.ops);
-    const auto number = std::find(own.begin(), own.end(), &segment.ops[op]) - own.begin();
-    for (const Segment& one : program.segments) {
-      if (one.name != segment.name) continue;
-      const auto there = transfers(one.ops);
-      return number < std::ssize(there) ? there.begin()[number] : nullptr;
-    }
-    return nullptr;
-  }
-
-  /// Some elements of a value, as it lies in storage. What is received and sent on may be cut
-  /// otherwise behind than before, so what is written is another view than what is read.
-  ValueId view(ValueId whole, const IndexRange& range, const char* how) {
-    const auto [known, fresh] = views_.try_emplace({whole, how, range.begin, range.end}, kNoIndex);
-    if (!fresh) return known->second;
-    Value run = out_.values[whole];
-    run.name += how + std::to_string(range.begin) + "-" + std::to_string(range.end);
-    run.dims = {{range.size(), range.size(), -1}};
-    TensorSpec spec = spec_of(out_, run.spec == kNoIndex ? run : out_.values[whole]);
-    Axes axes;
-    for (const DimSplit& dim : spec.dims) {
-      const Axes& cut = dim.parts.front().axes;
-      axes.insert(axes.end(), cut.begin(), cut.end());
-    }
-    spec.dims = {split_over(axes)};
-    run.spec = add_spec(out_, spec);
-    run.alias = Alias{whole, range.begin, kNoIndex};
-    return known->second = out_.values.add(std::move(run));
-  }
-
   const Numbered<const Program*>& of_rank_;
   const Program& widest_;
   const AxisId axis_;
   Program out_;
   std::map<const Program*, TakenParts> sources_;
-  std::map<const Program*, std::map<TransferEnd, TransferEnd>> ends_;
   std::map<std::string, std::vector<SegmentId>> named_;
-  std::map<std::tuple<ValueId, std::string, std::int64_t, std::int64_t>, ValueId> views_;
-  std::optional<Infeasible> problem_;
+  DegreeTransfers transfers_{of_rank_, axis_, out_};
 };
 
 }  // namespace

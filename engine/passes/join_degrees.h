@@ -23,8 +23,8 @@
 namespace trainyard {
 
 /// `of_rank`: [pipeline rank], its degree's Program, all with the same axes but the last one, which
-/// is the tensor axis; those of degree 1 have none. The result is not verified. Infeasible: weights
-/// that pipeline ranks share, a tensor that cannot be sent so, too many kinds of transfers.
+/// is the tensor axis; those of degree 1 have none. The result is not verified. Infeasible: a
+/// tensor or a shared weight that cannot be sent so, too many kinds of transfers.
 std::variant<Program, Infeasible> join_degrees(const Numbered<const Program*>& of_rank);
 
 }  // namespace trainyard

@@ -171,6 +171,27 @@ TEST_CASE("pipeline ranks of unlike tensor degrees verify beside what else a pla
   CHECK(to_text(parse_program(text, "program.txt")) == text);
 }
 
+TEST_CASE("two pipeline ranks send each other what they have of a shared weight's gradient") {
+  const std::string text = to_text(program_of({1, 2}, {"model.tied_embeddings=true"}));
+  CAPTURE(text);
+  // The first stage has all 64 rows of 32, each rank of the second a half.
+  CHECK(text.find("segment 0REDUCE_TIED.1() stage:0 C\n"
+                  "  norm send:0 b1.grad.sent0-1024\n"
+                  "  norm send:1 b1.grad.sent1024-2048\n"
+                  "  norm recv:0 -> b1.grad.of_other.received0-1024\n"
+                  "  norm recv:1 -> b1.grad.of_other.received1024-2048\n"
+                  "  main join b1.grad.of_other.received0-1024 b1.grad.of_other.received1024-2048 "
+                  "-> b1.grad.of_other\n"
+                  "  main add b1.grad b1.grad.of_other -> b1.grad.tied_sum\n"
+                  "  main free b1.grad.of_other\n") != std::string::npos);
+  CHECK(text.find("segment 1REDUCE_TIED.3() stage:1 C\n"
+                  "  norm recv:2 -> b3.grad.of_other\n"
+                  "  norm send:2 b3.grad\n"
+                  "  main add b3.grad b3.grad.of_other -> b3.grad.tied_sum\n"
+                  "  main free b3.grad.of_other\n") != std::string::npos);
+  CHECK(text.find("group tied") == std::string::npos);
+}
+
 TEST_CASE("verify reads the size of an axis where a value lies") {
   Program program = program_of({1, 2});
   const auto named = [&](const std::string& name) -> Value& {
@@ -201,7 +222,10 @@ TEST_CASE("what unlike tensor degrees do not go with is refused with the reason"
   CHECK(reason("", {}, {1, 2, 2}) == "3 tensor degrees for 2 pipeline ranks");
   CHECK(reason("", {}, {0, 2}) == "a tensor degree below 1");
   CHECK(reason("", {}, {1, 3}).find("3") != std::string::npos);
-  CHECK(reason("", {"model.tied_embeddings=true"}, {1, 2}).find("share") != std::string::npos);
+  const Strings tied = {"model.tied_embeddings=true"};
+  CHECK(reason("", tied, {1, 2}) == "compiled");
+  CHECK(reason("", {tied[0], "cluster.ranks=8", "parallel.data=2", "parallel.zero=1"}, {1, 2})
+            .find("or what ZeRO divides of them") != std::string::npos);
 }
 
 }  // namespace trainyard
