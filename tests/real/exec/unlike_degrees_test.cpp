@@ -86,6 +86,17 @@ TEST_CASE("pipeline ranks of unlike tensor degrees train as one device does") {
                       {{2, 1}, {"recompute=full"}, 2}});
 }
 
+TEST_CASE("what is cut over heads goes to ranks that have unlike numbers of them") {
+  // The relative bias of an encoder's first stage is read by its second, and its gradient comes
+  // back.
+  const std::string training = "precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}";
+  check_trials(parity_study("t5", training), {{{1, 2}, {"partition=[1]"}},
+                                              {{2, 1}, {"partition=[1]"}},
+                                              {{4, 2}, {"partition=[1]", "schedule=gpipe"}},
+                                              {{1, 2}}});
+  check_trials(parity_study("bert-next", training), {{{1, 2}}, {{2, 1}, {}, 2}});
+}
+
 TEST_CASE("pipeline ranks of unlike tensor degrees train beside what else a plan has") {
   const std::string sequence = "parallel.sequence_parallel=true";
   const std::vector<Trial> trials = {
