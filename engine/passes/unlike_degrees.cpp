@@ -20,7 +20,8 @@ std::optional<std::string> degrees_obstacle(const ProgramInputs& in,
   if (std::ssize(degrees) != parallel.pipeline)
     return std::to_string(degrees.size()) + " tensor degrees for " +
            std::to_string(parallel.pipeline) + " pipeline ranks";
-  if (*std::min_element(degrees.begin(), degrees.end()) < 1) return "a tensor degree below 1";
+  const int least = *std::min_element(degrees.begin(), degrees.end());
+  if (least < 1) return "a tensor degree below 1";
   const auto beside = [](const char* what) {
     return std::string("unlike tensor degrees do not go with ") + what;
   };
@@ -28,9 +29,9 @@ std::optional<std::string> degrees_obstacle(const ProgramInputs& in,
     return beside("unlike numbers of replicas: a mesh has one axis of unlike sizes");
   if (!parallel.sizes_of_tensor_axes().empty()) return beside("several tensor axes");
   if (parallel.tensor_method != "megatron") return beside("tensor methods but megatron");
-  if (!in.plan.sharding.empty()) return beside("a sharding of the study's own");
+  if (!in.plan.sharding.empty() && least == 1)
+    return beside("a sharding of the study's own where one of them is 1, and has no axis to name");
   if (!in.links.empty()) return beside("transfers through buffers");
-  if (in.plan.training.fp8.on()) return beside("fp8, whose scales all ranks share");
   return std::nullopt;
 }
 

@@ -222,6 +222,9 @@ TEST_CASE("what unlike tensor degrees do not go with is refused with the reason"
   CHECK(reason("", {}, {1, 2, 2}) == "3 tensor degrees for 2 pipeline ranks");
   CHECK(reason("", {}, {0, 2}) == "a tensor degree below 1");
   CHECK(reason("", {}, {1, 3}).find("3") != std::string::npos);
+  CHECK(reason("sharding: {'*.mlp.down': {weight: [R, tp]}}", {}, {1, 2})
+            .find("a sharding of the study's own where one of them is 1") != std::string::npos);
+  CHECK(reason("sharding: {'*.mlp.down': {weight: [R, tp]}}", {}, {2, 2}) == "compiled");
   const Strings tied = {"model.tied_embeddings=true"};
   CHECK(reason("", tied, {1, 2}) == "compiled");
   CHECK(reason("", {tied[0], "cluster.ranks=8", "parallel.data=2", "parallel.zero=1"}, {1, 2})

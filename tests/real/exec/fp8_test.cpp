@@ -10,6 +10,7 @@
 #include "tests/real/loopback_run.h"
 #include "tests/real/resumed_run.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/unlike_degrees.h"
 
 namespace trainyard {
 
@@ -30,6 +31,12 @@ void check_near(const LoopbackRun& one, const LoopbackRun& many, double toleranc
     CAPTURE(step);
     CHECK(many.losses[step] == Approx(one.losses[step]).epsilon(tolerance));
   }
+}
+
+/// In fp32 where bf16 would be, so that no rounding but that of the casts is large.
+void widen_bf16(Program& program) {
+  for (Value& value : program.values)
+    value.dtype = value.dtype == DType::kBf16 ? DType::kFp32 : value.dtype;
 }
 
 /// Layouts whose microbatches have the sequences that one rank's have: all 8 of a step.
@@ -61,12 +68,8 @@ TEST_CASE("ranks that have parts of a tensor cast by the scale that one rank has
 }
 
 TEST_CASE("losses in FP8 are those of one rank") {
-  // In fp32 where bf16 would be, so that no rounding but that of the casts is large.
   LoopbackOptions options{.steps = 2};
-  options.plant = [](Program& program) {
-    for (Value& value : program.values)
-      value.dtype = value.dtype == DType::kBf16 ? DType::kFp32 : value.dtype;
-  };
+  options.plant = widen_bf16;
   for (const std::string recipe : {"tensorwise", "delayed"}) {
     for (const std::string family : {"gpt", "llama"}) {
       const std::string yaml = study(family, recipe);
@@ -77,6 +80,35 @@ TEST_CASE("losses in FP8 are those of one rank") {
         CHECK(many.losses[0] == Approx(one.losses[0]).epsilon(1e-6));
         CHECK(many.gradient_norms[0] == Approx(one.gradient_norms[0]).epsilon(1e-4));
         check_near(one, many, 2e-4);
+      }
+    }
+  }
+}
+
+TEST_CASE("losses in FP8 on pipeline ranks of unlike tensor degrees are those of one rank") {
+  for (const std::string recipe : {"tensorwise", "delayed"}) {
+    for (const std::string family : {"gpt", "llama"}) {
+      const std::string yaml = study(family, recipe);
+      LoopbackOptions options{.steps = 2};
+      options.plant = widen_bf16;
+      const LoopbackRun one = run_loopback(yaml, {"training.microbatch=8"}, options);
+      for (const std::vector<int>& degrees : {std::vector<int>{1, 2}, std::vector<int>{2, 1}}) {
+        CAPTURE(recipe, family, degrees);
+        const Sets sets = joined(sets_of_degrees(degrees), {"training.microbatch=8"});
+        options.plant = [&](Program& program) {
+          program = unlike_degrees_program(prepare_text(yaml, sets), degrees);
+          widen_bf16(program);
+        };
+        const LoopbackRun many = run_loopback(yaml, sets, options);
+        CHECK(many.program.mesh.num_ranks() == 3);
+        CHECK(many.losses[0] == Approx(one.losses[0]).epsilon(1e-6));
+        CHECK(many.gradient_norms[0] == Approx(one.gradient_norms[0]).epsilon(1e-4));
+        check_near(one, many, 2e-4);
+        // The scales of the step before are in the checkpoint.
+        const ScratchFolder folder;
+        const LoopbackRun resumed = run_resumed(yaml, ResumedLayout{sets, options.plant},
+                                                {sets, options.plant}, folder.path(), 1, 0, 2);
+        CHECK(resumed.losses[1] == many.losses[1]);
       }
     }
   }
@@ -138,10 +170,7 @@ const Sets kTensor = {"cluster.ranks=4", "parallel.tensor=2", "parallel.data=2",
 
 TEST_CASE("weights gathered in 8 bits train as one rank does") {
   LoopbackOptions options{.steps = 2};
-  options.plant = [](Program& program) {
-    for (Value& value : program.values)
-      value.dtype = value.dtype == DType::kBf16 ? DType::kFp32 : value.dtype;
-  };
+  options.plant = widen_bf16;
   const std::vector<Sets> layouts = {
       with_zero(kTwo, ", gather_dtype: fp8"),
       with_zero(kFour, ", gather_dtype: fp8, precompute_scales: true, layout: per-parameter"),

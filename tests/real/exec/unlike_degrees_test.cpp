@@ -83,6 +83,7 @@ TEST_CASE("pipeline ranks of unlike tensor degrees train as one device does") {
                       {{2, 1, 4}, {"partition=[1, 3]"}},
                       {{2, 1, 2}, {"partition=[1, 3]"}},
                       {{1, 2}, {"schedule=zb-h1", "training.microbatch=2"}},
+                      {{2, 4}, {"sharding={'*.mlp.fc1': {weight: [tp, R]}}"}},
                       {{2, 1}, {"recompute=full"}, 2}});
 }
 
