@@ -18,12 +18,16 @@ MeshSlices mesh_slices(const Program& program) {
     for (const ProgramOp& op : program.segments[id].ops) {
       for (const auto* operands : {&op.reads, &op.writes, &op.accumulates}) {
         for (const Operand& operand : *operands) {
-          if (!known[operand.value]) out.rank_of_value[operand.value] = out.rank_of_segment[id];
-          known[operand.value] = true;
+          const ValueId storage = storage_root(program, operand.value);
+          if (!known[storage]) out.rank_of_value[storage] = out.rank_of_segment[id];
+          known[storage] = true;
         }
       }
     }
   }
+  // Buckets have views that no op touches.
+  for (const ValueId id : program.values.keys())
+    out.rank_of_value[id] = out.rank_of_value[storage_root(program, id)];
   return out;
 }
 

@@ -11,11 +11,14 @@
 #include "app/simulation.h"
 #include "engine/exec/analytic_executor.h"
 #include "engine/memory/memory.h"
+#include "engine/passes/unlike_degrees.h"
+#include "engine/program/program_text.h"
 #include "report/report.h"
 #include "report/timeline.h"
 #include "report/trace_json.h"
 #include "sim/simgrid_executor.h"
 #include "study/study_writer.h"
+#include "tests/support/random_draws.h"
 #include "tests/support/timing.h"
 
 namespace trainyard {
@@ -67,6 +70,84 @@ TEST_CASE("unlike tensor degrees take as long folded as unfolded") {
     // Two of four ranks send to nobody, and behave alike.
     if (degrees == Degrees{4, 2}) CHECK(folded.ranks.size() < unfolded.ranks.size());
   }
+}
+
+namespace {
+
+/// A plan with degrees at random. None where the study refuses it, or the plan cannot run.
+struct RandomDegrees {
+  Degrees degrees;
+  std::string yaml;
+  std::vector<std::string> sets;
+};
+
+RandomDegrees random_degrees(std::uint64_t seed) {
+  RandomDraws draws(seed);
+  RandomDegrees out;
+  const std::int64_t stages = draws.one_of({2, 2, 3, 4});
+  for (std::int64_t stage = 0; stage < stages; ++stage)
+    out.degrees.push_back(draws.one_of({1, 2, 4}));
+  const std::string family = draws.word({"gpt", "llama", "bert", "t5"});
+  const std::int64_t layers = stages * draws.one_of({2, 4});
+  out.yaml = "model: {family: " + family + ", layers: " + std::to_string(layers) +
+             (family == "t5" ? ", decoder_layers: " + std::to_string(layers) +
+                                   ", decoder_seq_len: 32, head_dim: 8"
+                             : "") +
+             ", hidden: 64, heads: 8, vocab: 512, seq_len: 64}\n"
+             "cluster: {preset: dgx-a100-80g, devices: 1}\n"
+             "training: {global_batch: 48, clip_norm: 1}\n";
+  const int data = draws.chance(40) ? static_cast<int>(draws.one_of({2, 3})) : 1;
+  out.sets = sets_of_degrees(out.degrees, data, "cluster.devices");
+  const auto set = [&](const std::string& text) { out.sets.push_back(text); };
+  set("training.microbatch=" + draws.word({"1", "2", "4"}));
+  set("schedule=" + draws.word({"gpipe", "1f1b", "zb-h1", "opportunistic"}));
+  if (draws.chance(30)) set("recompute=" + draws.word({"full", "selective"}));
+  if (draws.chance(30)) set("parallel.sequence_parallel=true");
+  if (draws.chance(30)) set("parallel.scatter_gather=false");
+  if (draws.chance(20)) set("model.tied_embeddings=false");
+  if (data > 1 && draws.chance(50)) set("parallel.zero=" + draws.word({"1", "2", "3"}));
+  if (draws.chance(15)) set("framework=" + draws.word({"megatron-lm", "torchtitan", "nemo"}));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("random plans of unlike tensor degrees verify, fold and read back") {
+  constexpr std::uint64_t kFirstSeed = 20'261'127'000;
+  int compared = 0, refused = 0;
+  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + 120; ++seed) {
+    const RandomDegrees plan = random_degrees(seed);
+    CAPTURE(seed, plan.yaml, plan.degrees, plan.sets);
+    std::optional<Prepared> prepared;
+    try {
+      prepared = prepare_text(plan.yaml, plan.sets);
+    } catch (const std::runtime_error&) {  // not every family or framework has every key
+      continue;
+    }
+    PassLog passes;
+    const auto compiled =
+        compile_unlike_degrees(prepared->model, program_inputs(prepared->study), plan.degrees,
+                               prepared->software, passes, {.verify = true});
+    if (std::holds_alternative<Infeasible>(compiled)) {
+      ++refused;
+      continue;
+    }
+    const Program& program = std::get<Program>(compiled);  // verified
+    const std::string text = to_text(program);
+    CHECK(to_text(parse_program(text, "program.txt")) == text);
+    SourceLog log;
+    const Costs costs =
+        make_costs(program, prepared->hardware, prepared->software, prepared->study.cluster, log);
+    const double analytic = run_one({}, program, costs, true).period;
+    CHECK(analytic > 0);
+    CHECK(run_one({}, program, costs, false).period == Approx(analytic).epsilon(1e-9));
+    const double fluid = run_one(Fidelity::kFluid, program, costs, true).period;
+    CHECK(fluid >= analytic * (1 - 1e-9));
+    CHECK(run_one(Fidelity::kFluid, program, costs, false).period == Approx(fluid).epsilon(1e-9));
+    ++compared;
+  }
+  CHECK(compared > 50);
+  CHECK(refused > 0);
 }
 
 TEST_CASE("a step of unlike tensor degrees has a summary, a trace and a page") {
