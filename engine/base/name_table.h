@@ -57,7 +57,7 @@ class NameTable {
     return static_cast<std::uint32_t>(std::hash<std::string_view>{}(name));
   }
 
-  /// Of the name's slot, or of the empty one behind those that it might be in.
+  /// Where the name is, or, behind the slots that it might be in, the empty one.
   template <typename NameOf>
   std::size_t place_of(std::string_view name, const NameOf& name_of) const {
     const std::uint32_t hash = short_hash(name);

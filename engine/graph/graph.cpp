@@ -153,7 +153,7 @@ class UseCheck {
   }
 
  private:
-  /// Of several results of an op some may be left alone.
+  /// Some of an op's several results may be left alone.
   bool another_is_used(TensorId id) const {
     const auto& outputs = graph_.ops[graph_.tensors[id].producer].outputs;
     return std::any_of(outputs.begin(), outputs.end(), [&](TensorId one) {

@@ -119,17 +119,19 @@ OnnxConstant without_repeats(OnnxConstant constant) {
   for (std::size_t d = 0; d < constant.dims.size(); ++d) {
     const std::int64_t extent = constant.dims[d];
     if (extent <= 1) continue;
-    const std::int64_t stride = strides_of(constant.dims)[d];
-    const auto at = [&](std::size_t i) { return static_cast<std::int64_t>(i) / stride % extent; };
+    // Runs of so many elements have one index of the dim, the first of which may stand for all.
+    const std::int64_t run = strides_of(constant.dims)[d], whole = run * extent;
+    const auto begin = constant.numbers.begin(), end = constant.numbers.end();
     bool same = true;
-    for (std::size_t i = 0; i < constant.numbers.size() && same; ++i) {
-      if (at(i) > 0) same = constant.numbers[i] == constant.numbers[i - stride];
+    for (auto first = begin; first != end && same; first += whole) {
+      for (std::int64_t i = 1; i < extent && same; ++i)
+        same = std::equal(first, first + run, first + i * run);
     }
     if (!same) continue;
     Numbered<double> kept;
-    for (std::size_t i = 0; i < constant.numbers.size(); ++i) {
-      if (at(i) == 0) kept.push_back(constant.numbers[i]);
-    }
+    kept.reserve(constant.numbers.size() / extent);
+    for (auto first = begin; first != end; first += whole)
+      kept.insert(kept.end(), first, first + run);
     constant.numbers = std::move(kept);
     constant.dims[d] = 1;
   }
