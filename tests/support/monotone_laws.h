@@ -11,7 +11,10 @@ namespace trainyard {
 
 /// Checks the laws of one study. What it leaves to cost is decided once, and stays; kernels and
 /// communication do not slow each other.
-///   link          twice a bandwidth of the cluster, half the latencies of a kind of link
+///   link          twice a bandwidth of the cluster, half the latencies of a kind of link. A link
+///                 that is slower than a curve takes the call's start-up in (bound_by_links()), and
+///                 does not give it back where others on another link hold the message up: where
+///                 devices share links, a faster one may make a step 1e-3 longer
 ///   device        devices that compute 1.25 times as fast; no device slower than the profile says
 ///                 (but where devices share links: ranks of unlike speed are unlike, and closed
 ///                 forms count only like messages on a link)

@@ -16,11 +16,12 @@ namespace {
 class ChannelBuilder {
  public:
   ChannelBuilder(const Program& program, const Lanes& lanes, const Cluster& cluster,
-                 const Network* network, const RankCoordinates& coordinates)
+                 const Network* network, LinksSeen seen, const RankCoordinates& coordinates)
       : program_(program),
         lanes_(lanes),
         cluster_(cluster),
         network_(network),
+        seen_(seen),
         bridged_(cluster.intra.kind == "nvlink-bridge"),
         num_ranks_(program.mesh.num_ranks()),
         coordinates_(coordinates) {
@@ -337,7 +338,10 @@ class ChannelBuilder {
   void add_use(std::uint32_t channel, std::int16_t shape, std::int64_t unit,
                const std::vector<LinkUse>& links) {
     const auto first = static_cast<std::uint32_t>(out_.passed.size());
-    for (const LinkUse& use : links) out_.passed.push_back({out_.links.add(use.link), use.times});
+    for (const LinkUse& use : links) {
+      if (seen_ == LinksSeen::kShared && network_->owner(use.link) >= 0) continue;
+      out_.passed.push_back({out_.links.add(use.link), use.times});
+    }
     out_.uses.push_back(
         {channel, shape, unit, first, static_cast<std::uint32_t>(out_.passed.size())});
   }
@@ -346,6 +350,7 @@ class ChannelBuilder {
   const Lanes& lanes_;
   const Cluster& cluster_;
   const Network* network_;
+  const LinksSeen seen_;
   const bool bridged_;                  // NVLink joins devices 2k and 2k + 1 alone
   std::optional<Network> own_network_;  // where the caller has none
   const Network* links_ = nullptr;      // the caller's, or own
@@ -363,9 +368,9 @@ class ChannelBuilder {
 }  // namespace
 
 ConcreteChannels concrete_channels(const Program& program, const Lanes& lanes,
-                                   const Cluster& cluster, const Network* network,
+                                   const Cluster& cluster, const Network* network, LinksSeen seen,
                                    const RankCoordinates& coordinates) {
-  return ChannelBuilder(program, lanes, cluster, network, coordinates).run();
+  return ChannelBuilder(program, lanes, cluster, network, seen, coordinates).run();
 }
 
 }  // namespace trainyard

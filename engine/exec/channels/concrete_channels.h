@@ -64,9 +64,15 @@ struct ConcreteChannels {
   }
 };
 
+/// Which links are told apart.
+enum class LinksSeen : std::uint8_t {
+  kAll,
+  kShared  // those of several devices alone (Network::owner())
+};
+
 /// `coordinates`: of all ranks. `network` null: links are left out.
 ConcreteChannels concrete_channels(const Program& program, const Lanes& lanes,
-                                   const Cluster& cluster, const Network* network,
+                                   const Cluster& cluster, const Network* network, LinksSeen seen,
                                    const RankCoordinates& coordinates);
 
 }  // namespace trainyard

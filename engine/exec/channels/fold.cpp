@@ -10,7 +10,6 @@
 #include "engine/base/error.h"
 #include "engine/base/place_of.h"
 #include "engine/base/sort_unique.h"
-#include "engine/exec/channels/concrete_channels.h"
 #include "engine/program/rank_places.h"
 
 namespace trainyard {
@@ -29,7 +28,7 @@ Colour mix(Colour hash, std::uint64_t value) {  // splitmix64 over the running h
 class Folder {
  public:
   Folder(const Program& program, const Lanes& lanes, const Cluster& cluster, const Network* network,
-         bool fold, const Indexed<std::int64_t, std::int32_t>& works)
+         bool fold, const Indexed<std::int64_t, std::int32_t>& works, LinksSeen seen)
       : lanes_(lanes),
         cluster_(cluster),
         network_(network),
@@ -39,7 +38,7 @@ class Folder {
         program_(program),
         num_ranks_(program.mesh.num_ranks()),
         coordinates_(program),
-        channels_(concrete_channels(program, lanes, cluster, network, coordinates_)) {}
+        channels_(concrete_channels(program, lanes, cluster, network, seen, coordinates_)) {}
 
   Folds run() {
     first_colours();
@@ -348,9 +347,9 @@ class Folder {
 
 Folds fold_ranks(const Program& program, const Lanes& lanes, const Cluster& cluster,
                  const Network* network, bool fold,
-                 const Indexed<std::int64_t, std::int32_t>& works) {
+                 const Indexed<std::int64_t, std::int32_t>& works, LinksSeen seen) {
   check(program.mesh.num_ranks() > 0, "a mesh without ranks");
-  return Folder(program, lanes, cluster, network, fold, works).run();
+  return Folder(program, lanes, cluster, network, fold, works, seen).run();
 }
 
 std::vector<std::int64_t> members(const Program& program, const Lanes& lanes,

@@ -20,6 +20,7 @@
 #include "engine/cost/collective_time.h"
 #include "engine/cost/route_load.h"
 #include "engine/cost/transfer_time.h"
+#include "engine/exec/channels/concrete_channels.h"
 #include "engine/exec/channels/lanes.h"
 #include "engine/program/program.h"
 
@@ -86,10 +87,11 @@ struct Folds {
 };
 
 /// `fold` false: every rank is its own class. `network`: distinguish what shares links unlike.
-/// `works`: [rank] its row of the WorkTable; empty: all do the same.
+/// `works`: [rank] its row of the WorkTable; empty: all do the same. `seen`: of `network`.
 Folds fold_ranks(const Program& program, const Lanes& lanes, const Cluster& cluster,
                  const Network* network, bool fold,
-                 const Indexed<std::int64_t, std::int32_t>& works = {});
+                 const Indexed<std::int64_t, std::int32_t>& works = {},
+                 LinksSeen seen = LinksSeen::kAll);
 
 /// Ranks of the representative of `channel`, ascending; transfers: sender, receiver.
 std::vector<std::int64_t> members(const Program& program, const Lanes& lanes,

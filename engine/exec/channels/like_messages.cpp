@@ -27,10 +27,7 @@ void LikeMessages::share_links(ChannelId channel, std::vector<CollectivePhase>& 
       own = std::max(own, static_cast<double>(use.times) * seconds);
       all = std::max(all, static_cast<double>(use.load) * seconds);
     }
-    if (all <= own) continue;
-    // Where a framework hides a part of a message, that part passes no link.
-    const double bytes = std::min(edge_bytes(phase), phase.transfer / own);
-    phase.transfer = std::max(phase.transfer, bytes * all);
+    if (all > own) phase.transfer = std::max(phase.transfer, edge_bytes(phase) * all);
   }
 }
 

@@ -2,7 +2,9 @@
 // reduce their gradients behind one NIC, the sends of all ranks of a node, copies of all devices
 // into one memory. Channels of one fold class (fold.h) do the same at the same time, so max-min
 // fair rates give each the same part of a link, and closed forms can count it without an
-// interconnect. Messages of unlike channels may or may not meet, which only an interconnect knows.
+// interconnect. Classes are told apart by links of several devices alone: a ring through all ranks
+// passes one device's ports more often than another's, and still nobody waits for them. Messages of
+// unlike channels may or may not meet, which only an interconnect knows.
 #pragma once
 
 #include <vector>
@@ -19,7 +21,7 @@ bool may_share_links(const Lanes& lanes, const Cluster& cluster, const Network& 
 
 /// What channels leave each other.
 struct LikeMessages {
-  const Folds* folds = nullptr;  // with links, folded
+  const Folds* folds = nullptr;  // folded, with the links of several devices
   const Network* network = nullptr;
   /// The class of a channel of other folds of the same Program.
   ChannelId of(const Channel& channel) const {

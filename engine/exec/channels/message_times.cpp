@@ -31,12 +31,12 @@ MessageTime time_of(const Message& message, const Lane& lane, const Channel& cha
     out.phases = collective_phases(message.kind, message.bytes, channel.layout, cluster, log);
   }
   bound_by_links(routes, out.phases);
+  if (like != nullptr) like->share_links(like->of(channel), out.phases);
   const double exposed = message.beside_product ? costs.tensor_exposed : 1;
   for (CollectivePhase& phase : out.phases) {
     phase.latency *= exposed;
     phase.transfer *= exposed;
   }
-  if (like != nullptr) like->share_links(like->of(channel), out.phases);
   if (costs.piece_sum > 0 && message.beside_product && message.kind == OpKind::kReduceScatter &&
       !out.phases.empty()) {
     const double pieces = static_cast<double>(message.bytes);  // read; one of them is written

@@ -104,15 +104,15 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
 RunPlan make_run_plan(const Program& program, const Costs& costs, const RunOptions& options,
                       const Network* network) {
   Lanes lanes = find_lanes(program);
-  const auto fold = [&](const Network* links, bool folded) {
-    return fold_ranks(program, lanes, costs.cluster, links, folded, costs.works.row);
+  const auto fold = [&](const Network* links, bool folded, LinksSeen seen) {
+    return fold_ranks(program, lanes, costs.cluster, links, folded, costs.works.row, seen);
   };
-  // Closed forms count what like messages leave each other: of the classes that an interconnect
-  // would see.
+  // Without an interconnect, closed forms count what like messages leave each other.
   const Network own(costs.cluster);
   const bool share = network == nullptr && may_share_links(lanes, costs.cluster, own);
-  Folds folds = fold(share && options.fold ? &own : network, options.fold);
-  const Folds alike = share && !options.fold ? fold(&own, true) : Folds{};
+  Folds folds = share && options.fold ? fold(&own, true, LinksSeen::kShared)
+                                      : fold(network, options.fold, LinksSeen::kAll);
+  const Folds alike = share && !options.fold ? fold(&own, true, LinksSeen::kShared) : Folds{};
   const LikeMessages like{options.fold ? &folds : &alike, &own};
   MessageTimes times(lanes, folds, costs, share ? &like : nullptr);
   RunPlan out{&program, std::move(lanes), std::move(folds), std::move(times), {}, {}, {}, {},
