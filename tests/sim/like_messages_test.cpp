@@ -75,6 +75,18 @@ TEST_CASE("the rings of one group over several NICs count once, those of other g
   CHECK(time_of(gathers(4, 2), with_nics(8, 4, 1)) == exactly(kAlpha + 2 * 3 * kChunk / kB));
 }
 
+TEST_CASE("groups are alike whatever a ring through all ranks does to the ports of each") {
+  // The two groups of above, then a ring of all eight, which leaves each node at one rank: 7 steps.
+  const Program program = verified(
+      "program 2\nmesh pp=1:stages dp=4 tp=2\nmicrobatches 1\ngroup dp[dp]\ngroup all[dp,tp]\n"
+      "value x uint8[48] step activation\nvalue y uint8[192] step activation\n"
+      "value z uint8[384] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n"
+      "  dp all_gather:dp x -> y\n  dp all_gather:all x -> z\n  main free x y z\n"
+      "class pp:0\n  0STEP\nplacement pp:1 dp:2 tp:1\n");
+  CHECK(time_of(program, with_nics(8, 4, 1)) ==
+        exactly(kAlpha + 2 * 3 * kChunk / kB + kAlpha + 7 * kChunk / kB));
+}
+
 TEST_CASE("sends of the ranks of a node share its NIC") {
   const Program program = verified(
       "program 2\nmesh pp=2:stages dp=1 tp=4\nmicrobatches 1\ntransfer 0 pp+1\ntransfer 1 pp-1\n"
