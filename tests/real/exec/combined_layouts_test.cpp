@@ -1,6 +1,6 @@
 // Seeded combinations of everything that divides a step (tensor and sequence, pipeline and
-// schedule, data, stages of ZeRO, groups of replicas, recomputation, activations on the host) train
-// as one device does.
+// schedule, data, context, stages of ZeRO, groups of replicas, recomputation, activations, state
+// and parameters on the host) train as one device does.
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <random>
@@ -73,6 +73,11 @@ class RandomLayout {
       text +=
           word({"", to_some ? ", reshard_after_forward: 2" : "", ", reshard_after_forward: false"});
       text += word({"", "", ", units: ['*attention', '*.mlp']"});
+    }
+    if (stage > 0) {
+      const std::string both = "{optimizer: host, parameters: host}";
+      const std::string host = word({"", "", "", "optimizer", stage == 3 ? both : "optimizer"});
+      if (!host.empty()) text += ", offload: " + host;
     }
     return text + "}";
   }
