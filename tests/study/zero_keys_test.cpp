@@ -68,6 +68,10 @@ TEST_CASE("stages of ZeRO have what frameworks do as their defaults") {
   CHECK(under("pipeline: 2, zero: {stage: 3, reduce: each}", "torchtitan"));
   CHECK(under("zero: 3", "torchtitan"));
   CHECK_FALSE(zero("zero: 1").reduces_each());
+  // With one microbatch the last is each, and no whole gradients wait for it.
+  const std::string last = study_with("zero: {stage: 3, reduce: last}");
+  CHECK_FALSE(prepare_text(last).study.parallel.zero.reduces_each());
+  CHECK(prepare_text(last, {"training.microbatch=2"}).study.parallel.zero.reduces_each());
 }
 
 TEST_CASE("FSDP reduces in the type of the weights, where nothing else is said") {
