@@ -16,7 +16,7 @@ namespace {
 
 class TransferCounter {
  public:
-  TransferCounter(const Program& program, Numbered<PipelineLink> links, Bytes buffer)
+  TransferCounter(const Program& program, PipelineLinks links, Bytes buffer)
       : program_(program),
         links_(std::move(links)),
         buffer_(buffer),
@@ -98,7 +98,7 @@ class TransferCounter {
   }
 
   std::string reason(const TransferSummary::Boundary& boundary) const {
-    const PipelineLink& link = link_between(links_, boundary.from, boundary.to);
+    const PipelineLink& link = links_.between(boundary.from, boundary.to);
     if (!link.obstacle.empty()) return link.obstacle;
     const Bytes sent = largest_sent_[boundary.from];
     const Bytes received = largest_received_[boundary.to];
@@ -117,7 +117,7 @@ class TransferCounter {
   }
 
   const Program& program_;
-  Numbered<PipelineLink> links_;
+  PipelineLinks links_;
   Bytes buffer_;  // of each use
   std::map<PoolId, std::int64_t> fit_;
   Numbered<Bytes> largest_sent_, largest_received_;  // [pipeline rank]
@@ -129,7 +129,7 @@ class TransferCounter {
 }  // namespace
 
 std::optional<TransferSummary> summarise_transfers(const Program& program, const Study& study) {
-  Numbered<PipelineLink> links = pipeline_links(study.cluster, study.parallel);
+  PipelineLinks links = pipeline_links(study.cluster, study);
   if (links.empty()) return std::nullopt;
   return TransferCounter(program, std::move(links), study.parallel.d2d_buffer).run();
 }

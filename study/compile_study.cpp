@@ -18,10 +18,10 @@ namespace {
 /// Messages between hosts of one node take as long as its memory makes them.
 void require_host_memory(const Study& study, const Program& program) {
   if (study.cluster.host.memory > 0) return;
-  const Numbered<PipelineLink> links = pipeline_links(study.cluster, study.parallel);
+  const PipelineLinks links = pipeline_links(study.cluster, study);
   const auto pair = by_host_in_node(program, links);
   if (!pair) return;
-  const bool full = link_between(links, pair->first, pair->second).obstacle.empty();
+  const bool full = links.between(pair->first, pair->second).obstacle.empty();
   fail_at(study, "parallel.d2d_buffer",
           "pipeline ranks " + std::to_string(pair->first) + " and " + std::to_string(pair->second) +
               " send by the host within a node" +
@@ -63,7 +63,7 @@ std::optional<Infeasible> host_obstacle(const Study& study, const Program& progr
 }  // namespace
 
 ProgramInputs program_inputs(const Study& study) {
-  return {study, pipeline_links(study.cluster, study.parallel)};
+  return {study, pipeline_links(study.cluster, study)};
 }
 
 std::variant<const Program*, Infeasible> compile(Compiler& compiler, const Graph& model,

@@ -97,14 +97,11 @@ void check_enough_layers(const Study& study, std::int64_t layers, std::int64_t s
 
 /// What does not go with modules on devices.
 void check_modules(const Study& study) {
-  const auto refuse = [&](bool wrong, const std::string& key, const std::string& problem) {
-    if (wrong) fail_at(study, key, problem);
-  };
-  refuse(study.parallel.tensor_overlap != "none", "parallel.tensor_overlap",
-         "chunks of a microbatch alternate within layers, which partition smp divides; write none");
-  refuse(study.parallel.d2d_buffer > 0, "parallel.d2d_buffer",
-         "is for stages one behind the other, and partition smp calls modules in between; leave "
-         "one of them out");
+  if (study.parallel.tensor_overlap != "none") {
+    fail_at(study, "parallel.tensor_overlap",
+            "chunks of a microbatch alternate within layers, which partition smp divides; write "
+            "none");
+  }
 }
 
 }  // namespace

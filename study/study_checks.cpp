@@ -128,17 +128,6 @@ void warn_of_post_validation(Study& study, const StudyResolvers& resolvers) {
       "is not finite, makes the next step run twice");
 }
 
-/// Whether stages that follow each other lie on neighbouring pipeline ranks, the last and the first
-/// among them.
-bool joins_neighbours(const Study& study) {
-  const StageRanks& on = study.partition.on;
-  for (std::int64_t stage = 1; stage < std::ssize(on); ++stage) {
-    const std::int32_t apart = std::abs(on[stage] - on[stage - 1]);
-    if (apart != 1 && apart != study.parallel.pipeline - 1) return false;
-  }
-  return true;
-}
-
 /// What transfers have a buffer for: tensors of GPUs on their way between pipeline ranks.
 void check_d2d_buffer(Study& study, const StudyResolvers& resolvers) {
   const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
@@ -151,10 +140,6 @@ void check_d2d_buffer(Study& study, const StudyResolvers& resolvers) {
     study.warnings.push_back("parallel.d2d_buffer is not used: the devices (" +
                              study.cluster.device +
                              ") are CPUs, whose tensors go from host to host as they are");
-  } else if (!joins_neighbours(study)) {
-    fail_at(study, "parallel.d2d_buffer",
-            "is for transfers between neighbouring pipeline ranks, and partition.on sends further; "
-            "leave one of them out");
   } else if (hardware && hardware->host_link.bandwidth <= 0) {
     fail_at(study, "parallel.d2d_buffer",
             "what finds no place in it goes by the host, and the profile of " +

@@ -21,8 +21,8 @@ class TransferBufferer {
   void run() {
     for (auto& stages : draft_.stages) {
       for (std::int32_t stage = 0; stage < draft_.num_stages; ++stage) {
-        rewrite(stages[stage].sends_forward, stage, stage + 1, "_F");
-        rewrite(stages[stage].sends_backward, stage, stage - 1, "_B");
+        rewrite(stages[stage].sends_forward, stage, true);
+        rewrite(stages[stage].sends_backward, stage, false);
       }
     }
     // What lay in a slot that was received into lies in the arena now.
@@ -37,34 +37,40 @@ class TransferBufferer {
     ProgramOp send, receive;
     bool frees = false;  // the sent tensor: nobody else touches it later
     std::int32_t from = 0, to = 0;
-    std::string name, size;  // "_F", "_F.b"; "@2seq"
+    bool forward = true;
+    std::string part, size;  // of several tensors ".b"; "@2seq"
   };
 
   std::int32_t rank_of(std::int32_t stage) const { return draft_.forms[stage].rank; }
   Value& value(ValueId id) { return program_.values[id]; }
   Segment& segment(SegmentId id) { return program_.segments[id]; }
 
-  void rewrite(std::vector<StageTransfer>& transfers, std::int32_t from, std::int32_t to,
-               const std::string& name) {
-    if (transfers.empty()) return;
-    const WaySegments plain = transfers.front().direct;
-    transfers.clear();
-    for (Sent& sent : tensors(plain, from, to, name)) transfers.push_back(ways(sent));
-    check(spare_.empty(), "the ways of a transfer are more segments than it was");
+  void rewrite(std::vector<StageTransfer>& transfers, std::int32_t from, bool forward) {
+    for (const StageTransfer& plain : std::exchange(transfers, {})) {
+      for (Sent& sent : tensors(plain.direct, from, plain.to, forward))
+        transfers.push_back(ways(sent));
+      check(spare_.empty(), "the ways of a transfer are more segments than it was");
+    }
   }
 
   /// Leaves the segments of the plain transfer as spare ones.
   std::vector<Sent> tensors(const WaySegments& plain, std::int32_t from, std::int32_t to,
-                            const std::string& name) {
+                            bool forward) {
     const std::string& text = segment(plain.send).name;
     const std::string size = text.find('@') == std::string::npos ? "" : text.substr(text.find('@'));
     Operands freed;
     if (plain.free != kNoIndex) freed = segment(plain.free).ops.front().reads;
     std::vector<Sent> out;
     for (std::size_t i = segment(plain.send).ops.size(); i-- > 0;) {
-      Sent sent{
-          segment(plain.send).ops[i], segment(plain.receive).ops[i], false, from, to, name, size};
-      if (i > 0) sent.name += std::string(".") + static_cast<char>('a' + i);
+      Sent sent{segment(plain.send).ops[i],
+                segment(plain.receive).ops[i],
+                false,
+                from,
+                to,
+                forward,
+                "",
+                size};
+      if (i > 0) sent.part = std::string(".") + static_cast<char>('a' + i);
       check(i < 26, "a stage sends few tensors");
       // The last one sent of tensors that share a storage frees it.
       const Operand storage{storage_root(program_, sent.send.reads[0].value), 0};
@@ -88,7 +94,7 @@ class TransferBufferer {
     value(received).pool = kNoIndex;
     value(received).memory = MemoryClass::kActivation;
     StageTransfer out;
-    const PipelineLink& between = link_between(draft_.links, rank_of(sent.from), rank_of(sent.to));
+    const PipelineLink& between = draft_.links.between(rank_of(sent.from), rank_of(sent.to));
     if (between.obstacle.empty()) out.direct = direct(sent, between.between_nodes);
     out.by_host = by_host(sent, of_host);
     out.to = sent.to;
@@ -186,7 +192,11 @@ class TransferBufferer {
   SegmentId add(const Sent& sent, std::int32_t stage, const std::string& what,
                 const std::string& way, std::vector<ProgramOp> ops) {
     Segment made;
-    made.name = std::to_string(stage) + what + sent.name + way + sent.size;
+    made.name = std::to_string(stage) + what + (sent.forward ? "_F" : "_B");
+    // Those to and from a stage beside it need not say which.
+    if (sent.to - sent.from != (sent.forward ? 1 : -1))
+      made.name += "." + std::to_string(stage == sent.from ? sent.to : sent.from);
+    made.name += sent.part + way + sent.size;
     made.stage = stage;
     made.phase = Phase::kCommunicate;
     made.ops = std::move(ops);
@@ -212,7 +222,7 @@ class TransferBufferer {
 
 }  // namespace
 
-void buffer_transfers(ProgramDraft& draft, Numbered<PipelineLink> links, Bytes buffer) {
+void buffer_transfers(ProgramDraft& draft, PipelineLinks links, Bytes buffer) {
   draft.links = std::move(links);
   TransferBufferer(draft, buffer).run();
 }

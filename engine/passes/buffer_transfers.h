@@ -22,8 +22,8 @@
 
 namespace trainyard {
 
-/// Behind instantiate(). `links` has an entry per pipeline rank; `buffer`: bytes of the one into
+/// Behind instantiate(). `links`: of all that send each other; `buffer`: bytes of the one into
 /// which a rank receives, and of the one from which it sends between nodes.
-void buffer_transfers(ProgramDraft& draft, Numbered<PipelineLink> links, Bytes buffer);
+void buffer_transfers(ProgramDraft& draft, PipelineLinks links, Bytes buffer);
 
 }  // namespace trainyard

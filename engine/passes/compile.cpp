@@ -181,8 +181,9 @@ constexpr std::tuple kDraftPasses = {
          find_draft_violation},
     Pass{"buffers", [](const PassSource& of) { return !of.links.empty(); },
          [](const PassSource& of) { return std::tuple(of.links, of.plan.parallel.d2d_buffer); },
-         [](ProgramDraft& draft, const PassContext&, const Numbered<PipelineLink>& links,
-            Bytes buffer) { buffer_transfers(draft, links, buffer); },
+         [](ProgramDraft& draft, const PassContext&, const PipelineLinks& links, Bytes buffer) {
+           buffer_transfers(draft, links, buffer);
+         },
          find_draft_violation},
     Pass{"pairs", [](const PassSource& of) { return !of.pairs.empty(); },
          [](const PassSource& of) { return std::tuple(of.pairs); },

@@ -22,8 +22,7 @@ namespace trainyard {
 /// clusters.
 struct ProgramInputs {
   Plan plan;
-  Numbered<PipelineLink>
-      links;  // with parallel.d2d_buffer: all that a Program knows of its cluster
+  PipelineLinks links;  // with parallel.d2d_buffer: all that a Program knows of its cluster
   friend bool operator==(const ProgramInputs&, const ProgramInputs&) = default;
 };
 

@@ -32,7 +32,7 @@ namespace trainyard {
 /// for.
 struct PassSource {
   const Plan& plan;
-  const Numbered<PipelineLink>& links;
+  const PipelineLinks& links;
   const SoftwareProfile& software;
   Numbered<StageForm> forms;  // [stage]
   Numbered<double> kept;      // [stage]: of kept_shares()

@@ -11,7 +11,7 @@
 
 namespace trainyard {
 
-PassSource pass_source(const Plan& plan, const Numbered<PipelineLink>& links,
+PassSource pass_source(const Plan& plan, const PipelineLinks& links,
                        const PipelineSchedule& schedule, const SoftwareProfile& software) {
   PassSource source{plan, links, software, stage_forms(schedule), {}, {}, {}};
   source.kept =

@@ -8,7 +8,7 @@
 namespace trainyard {
 
 /// What passes may ask of such a plan. All outlive it but the schedule.
-PassSource pass_source(const Plan& plan, const Numbered<PipelineLink>& links,
+PassSource pass_source(const Plan& plan, const PipelineLinks& links,
                        const PipelineSchedule& schedule, const SoftwareProfile& software);
 
 /// Where the largest elements of what is cast into 8 bits are looked for.

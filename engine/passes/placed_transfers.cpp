@@ -172,13 +172,15 @@ void choose_ways(const ProgramDraft& draft, const PipelineSchedule& schedule,
     if (transfer.direct.send == kNoIndex) continue;
     BufferSlots* const out = slots_of(draft.program, transfer.direct.put, slots);
     BufferSlots* const in = slots_of(draft.program, transfer.direct.receive, slots);
-    if ((out != nullptr && !out->has_free(send.earliest)) ||
-        (in != nullptr && !in->has_free(receive.desired)))
-      continue;
     // A sender's slot is taken behind its producer, and free behind the action after the send; a
     // receiver's is free in front of the action that reads.
-    if (out != nullptr) out->take(send.desired + 2);
-    if (in != nullptr) in->take(receive.consumer + 1);
+    const std::pair sent(send.earliest, send.desired + 2);
+    const std::pair received(receive.desired, receive.consumer + 1);
+    if ((out != nullptr && !out->has_free(sent.first, sent.second)) ||
+        (in != nullptr && !in->has_free(received.first, received.second)))
+      continue;
+    if (out != nullptr) out->take(sent.first, sent.second);
+    if (in != nullptr) in->take(received.first, received.second);
     send.way = receive.way = &transfer.direct;
   }
 }

@@ -127,8 +127,7 @@ struct ProgramDraft {
     return stages[classes[of_class].variants[size_of.empty() ? 0 : size_of[mb]]][stage];
   }
   std::vector<HandedOver> handed_over;
-  Numbered<PipelineLink>
-      links;  // [pipeline rank]: to the next one; empty: no buffers for transfers
+  PipelineLinks links;  // empty: no buffers for transfers
   std::map<std::pair<SegmentId, SegmentId>, SegmentId>
       pairs;  // F, B -> both in one (pair_segments.h)
   // gather_units.h: segment, that of the next call, whether of one microbatch -> the former with

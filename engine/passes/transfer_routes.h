@@ -18,8 +18,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +31,7 @@
 
 namespace trainyard {
 
-/// Between the ranks at one pipeline coordinate and those at the next one, cyclically.
+/// Between the ranks at two pipeline coordinates.
 struct PipelineLink {
   bool within_node = false;    // some pair
   bool between_nodes = false;  // some pair
@@ -39,31 +39,44 @@ struct PipelineLink {
   friend bool operator==(const PipelineLink&, const PipelineLink&) = default;
 };
 
-/// Link of two neighbours, in either order. `links`: of pipeline_links().
-const PipelineLink& link_between(const Numbered<PipelineLink>& links, std::int32_t from,
-                                 std::int32_t to);
+/// Links of all pairs of pipeline ranks that may send each other something.
+class PipelineLinks {
+ public:
+  /// Where the study has no buffer, or (a) no use for one.
+  bool empty() const { return links_.empty(); }
+  /// In either order.
+  const PipelineLink& between(std::int32_t a, std::int32_t b) const;
+  PipelineLink& add(std::int32_t a, std::int32_t b);
+  friend bool operator==(const PipelineLinks&, const PipelineLinks&) = default;
 
-/// [pipeline rank]; empty where the study has no buffer, or (a) no use for one. O(ranks).
-Numbered<PipelineLink> pipeline_links(const Cluster& cluster, const ParallelConfig& parallel);
+ private:
+  std::map<std::pair<std::int32_t, std::int32_t>, PipelineLink> links_;  // the lesser first
+};
+
+/// Neighbours, the last and the first among them, in O(ranks); where stages lie on ranks as listed,
+/// or modules on devices, all pairs.
+PipelineLinks pipeline_links(const Cluster& cluster, const Plan& plan);
 
 /// Sender and receiver, as pipeline ranks, of a transfer of the Program that goes by the host
 /// inside a node; nullopt: none does.
-std::optional<std::pair<std::int32_t, std::int32_t>> by_host_in_node(
-    const Program& program, const Numbered<PipelineLink>& links);
+std::optional<std::pair<std::int32_t, std::int32_t>> by_host_in_node(const Program& program,
+                                                                     const PipelineLinks& links);
 
-/// Slots of one rank's buffer, in the order in which they are asked for. Places are counted in
-/// actions of the rank: what is issued in front of action k has place k.
+/// Slots of one rank's buffer. Places are counted in actions of the rank: what is issued in front
+/// of action k has place k. They may be asked for in any order: where a tensor goes past stages, an
+/// earlier one may be sent after a later one.
 class BufferSlots {
  public:
   explicit BufferSlots(std::int64_t slots = 0) : slots_(slots) {}
-  /// Whether a slot is free at place `at`, which is not less than any before.
-  bool has_free(std::int64_t at);
-  /// Takes one that is free again from place `until` on.
-  void take(std::int64_t until);
+  /// Whether one is free at all places [from, until).
+  bool has_free(std::int64_t from, std::int64_t until) const;
+  void take(std::int64_t from, std::int64_t until);
 
  private:
+  std::int64_t in_use_at(std::int64_t place) const;
+
   std::int64_t slots_;
-  std::multiset<std::int64_t> in_use_;  // until where
+  std::map<std::int64_t, std::int64_t> in_use_;  // how many from each of these places on
 };
 
 }  // namespace trainyard

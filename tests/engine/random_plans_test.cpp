@@ -72,7 +72,7 @@ TEST_CASE("a random plan has the same result without folding, and when it runs a
 
 TEST_CASE("placement moves a random plan's ranks, not its Program") {
   int compared = 0, moved = 0;
-  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + 110; ++seed) {
+  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + 120; ++seed) {
     const std::string yaml = random_study(seed);
     CAPTURE(seed, yaml);
     // With a buffer for transfers, which ranks share a node is part of the Program

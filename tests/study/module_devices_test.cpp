@@ -134,8 +134,6 @@ TEST_CASE("what does not go with modules on devices is refused where it is said"
         "study.yaml:6:11: schedule: partition smp's stages are no chain of its devices, and zb-h1 "
         "places stages itself; gpipe, 1f1b and opportunistic and schedule: {file: rows.csv} take "
         "them where they lie");
-  CHECK(fault(study_with(kTwo, "{d2d_buffer: 1 MiB}")).find("parallel.d2d_buffer") !=
-        std::string::npos);
   CHECK(fault(study_with("{method: smp, memory_weight: 2}"))
             .starts_with(at + "41: partition.memory_weight: "));
 }

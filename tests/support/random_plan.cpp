@@ -164,7 +164,7 @@ class RandomPlan {
     for (std::size_t i = 0; i < on.size(); ++i)
       partition_ += (i == 0 ? "" : ", ") + std::to_string(on[i]);
     partition_ += "]}";
-    buffers_ = false;
+    buffers_ = beside_.chance(50);
   }
 
   // Replicas of each pipeline rank, on another eighth of the seeds; some in two groups, some with

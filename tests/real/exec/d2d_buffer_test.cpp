@@ -132,6 +132,49 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("transfers take their ways between stages that lie anywhere, and between modules") {
+  const std::string nested =
+      "assign: {\"*layers.1\": 1, \"*layers.1.mlp\": 0, \"*layers.0.mlp\": 1}}";
+  const std::vector<Sets> plans = {
+      {"partition={cuts: [1, 3], on: [0, 1, 0]}", "schedule=1f1b"},
+      {"partition={cuts: [1, 2, 3], on: [1, 3, 0, 2]}", "schedule=gpipe"},
+      {"parallel.pipeline=2", "schedule=gpipe", "partition={method: smp, " + nested},
+      {"parallel.pipeline=2", "schedule=opportunistic",
+       "partition={method: smp, routing: direct, " + nested},
+      {"parallel.pipeline=3", "schedule=gpipe", "partition={method: smp, routing: parent}"},
+      {"parallel.pipeline=4", "schedule=gpipe", "partition={method: smp, routing: direct}",
+       "recompute=full", "training.microbatch=[2, 1, 1, 3, 1]"}};
+  for (const std::string family : {"gpt", "t5"}) {
+    for (const Sets& plan : plans) {
+      const bool on_four = plan.front().find("3, 0, 2") != std::string::npos ||
+                           plan.front() == "parallel.pipeline=4";
+      const int ranks = on_four ? 4 : plan.front() == "parallel.pipeline=3" ? 3 : 2;
+      const LoopbackRun plain = run_loopback(
+          study(family), joined({cluster(ranks, 4, "nvswitch", "")}, plan), {.steps = 2});
+      Ways seen;
+      for (const std::string& where :
+           {cluster(ranks, 4, "nvswitch", ""), cluster(ranks, 1, "", "infiniband"),
+            cluster(ranks, 1, "", "ethernet")}) {
+        for (const std::string buffer : {"100 B", "1 KiB", "1 MiB"}) {
+          CAPTURE(family, plan, where, buffer);
+          const LoopbackRun run = run_loopback(
+              study(family), joined(joined({where}, plan), {"parallel.d2d_buffer=" + buffer}),
+              {.steps = 2});
+          // The opportunistic order follows times, and gradients add up in another one.
+          if (plan[1] == "schedule=opportunistic")
+            check_same(plain, run, kFp32);
+          else
+            check_equal(plain, run);
+          seen.direct += ways(run.program).direct;
+          seen.by_host += ways(run.program).by_host;
+        }
+      }
+      CHECK(seen.direct > 0);
+      CHECK(seen.by_host > 0);
+    }
+  }
+}
+
 TEST_CASE("transfers by hosts and through buffers go over Gloo as in memory") {
   const Sets sets = {cluster(2, 2, "nvswitch", ""), "parallel.pipeline=2",
                      "parallel.d2d_buffer=1 KiB"};
