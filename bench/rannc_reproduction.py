@@ -2,7 +2,8 @@
 """RaNNC (Tanaka et al. 2021, arXiv:2103.16063) against this simulator: the tables of configs/papers/README.md.
 
 Run by hand from the repository's root after a build: python3 bench/rannc_reproduction.py [PART]...
-Parts: bert mixed resnet sensitivity; none named: all. Every figure is of `trainyard simulate ... --json`, analytic.
+Parts: bert mixed resnet sensitivity software; none named: all. Every figure is of `trainyard simulate ... --json --fidelity
+fluid`: the devices of a node share its one NIC.
 """
 import functools
 import json
@@ -15,12 +16,16 @@ BERT = "configs/papers/rannc-bert.yaml"
 RESNET = "configs/papers/rannc-resnet152x8.yaml"
 SIZES = [(hidden, layers) for hidden in (1024, 1536, 2048) for layers in (24, 48, 96, 144, 192, 256)]
 WHOLE_STAGE = "recompute={method: full, ends: true}"
+# GPipe-Hybrid is of PipeDream-2BW's authors: a fork of Megatron-LM with an option for GPipe's order (msr-fiddle/pipedream,
+# megatron/megatron: schedules.py, training.py). The host waits for each transfer, gradients are reduced behind the last
+# backward, layers are checkpointed one by one. Megatron-LM itself is of before it had pipelines: the oldest profile.
+MEGATRON = "framework={name: megatron-lm, version: 2021}"
 
 
 @functools.cache
 def simulate(study, *sets):
     """The answer to the study with these options, or the reason why there is none."""
-    argv = [PROGRAM, "simulate", study, "--json", "--fidelity", "analytic"]
+    argv = [PROGRAM, "simulate", study, "--json", "--fidelity", "fluid"]
     run = subprocess.run(argv + [part for s in sets for part in ("--set", s)], capture_output=True, text=True)
     answer = json.loads(run.stdout)
     return answer["error"]["message"] if "error" in answer else answer
@@ -55,7 +60,11 @@ def plan_text(study, *sets):
     """"4 stages, [9, 8, 8, 7] replicas, 16 microbatches"."""
     planned = compiled(study, *sets).get("planned", [])
     replicas = [int(line.split(" on ")[1].split(" ")[0]) for line in planned if line.startswith("  stage ")]
-    return f"{len(replicas)} stages, {replicas}, {planned[0].split('; ')[-1]}" if planned else "-"
+    if not planned:
+        return "-"
+    alike = len(replicas) >= 8 and len(set(replicas)) == 1
+    each = f"{len(replicas)} of {replicas[0]}" if alike else replicas
+    return f"{len(replicas)} stage{'s' if len(replicas) > 1 else ''}, {each}, {planned[0].split('; ')[-1]}"
 
 
 def by_rule(study, *sets):
@@ -69,7 +78,7 @@ def microbatches(per_replica):
         size *= 2
 
 
-def gpipe_hybrid(model, precision, layers):
+def gpipe_hybrid(model, precision, layers, software=(MEGATRON, "recompute=full")):
     """2, 4, 8 or 16 stages with as many layers and replicas each, and the best microbatch: the paper searched stages."""
     tried = []
     for stages in (2, 4, 8, 16):
@@ -77,7 +86,7 @@ def gpipe_hybrid(model, precision, layers):
             continue
         for size in microbatches(256 // (32 // stages)):
             sets = (model, precision, "partition=uniform", f"parallel={{pipeline: {stages}, data: {32 // stages}}}",
-                    f"training.microbatch={size}", "schedule=gpipe", WHOLE_STAGE)
+                    f"training.microbatch={size}", "schedule=gpipe", *software)
             tried.append((f"{stages} stages, microbatch {size}", simulate(BERT, *sets)))
     return best(tried)
 
@@ -89,7 +98,7 @@ def megatron(model, precision):
         padded = model.replace("model=", "model={preset: ") + ", pad_vocab_to: 30720}"
         sets = (padded, precision, "partition=uniform", f"parallel={{tensor: {tensor}, data: {32 // tensor}}}",
                 f"training.microbatch={256 // (32 // tensor)}", "schedule=gpipe", "recompute=full",
-                "framework=megatron-lm")
+                MEGATRON)
         tried.append((f"tensor {tensor}", simulate(BERT, *sets)))
     return best(tried)
 
@@ -152,7 +161,7 @@ def sensitivity():
         common = [("as in the study",), ("rule exact", "partition.rule=exact"), ("rule code", "partition.rule=code"),
                   ("64 blocks", "partition.blocks=64"), ("blocks none", "partition.blocks=none"),
                   ("a margin of 0", "partition.margin=0"), ("SGD", "training.optimizer=sgd"),
-                  ("precision fp16", "training.precision=fp16")]
+                  ("precision fp16", "training.precision=fp16"), ("framework rannc", "framework=rannc")]
         of_bert = [("flash attention", "training.flash_attention=true"), ("dropout 0", "training.dropout=0"),
                    ("recompute full, without the head", "recompute=full")]
         of_resnet = [("channels first", "framework={name: pytorch, version: channels-first}"),
@@ -172,7 +181,25 @@ def mixed():
               f"{cell(gpipe_hybrid(model, of, layers))} | {cell(megatron(model, of))} |", flush=True)
 
 
-PARTS = {"bert": bert, "mixed": mixed, "resnet": resnet, "sensitivity": sensitivity}
+def software():
+    """Whose kernels and waits are taken, in fp32; how full Megatron's devices are."""
+    of = "training.precision=fp32"
+    pytorch = ("framework=pytorch", WHOLE_STAGE)
+    print("| hidden, layers | RaNNC | framework rannc | GPipe-Hybrid | GPipe-Hybrid, framework pytorch |")
+    print("| --- | --- | --- | --- | --- |")
+    for hidden, layers in ((1024, 96), (1536, 48), (2048, 24), (2048, 96)):
+        model = model_of(hidden, layers)
+        print(f"| {hidden}, {layers} | {rate(simulate(BERT, model, of))} | {rate(simulate(BERT, model, of, 'framework=rannc'))} | "
+              f"{cell(gpipe_hybrid(model, of, layers))} | {cell(gpipe_hybrid(model, of, layers, pytorch))} |", flush=True)
+    print("\n| hidden, layers | precision | Megatron | peak GiB |\n| --- | --- | --- | --- |")
+    for hidden, layers in ((1024, 256), (1536, 96), (1536, 144), (1536, 192), (2048, 48), (2048, 96)):
+        for of in ("training.precision=fp32", "training.precision=fp16"):
+            found = megatron(model_of(hidden, layers), of)
+            peak = max(rank["total"] for rank in found[1]["peak_memory_bytes"]) / 2**30 if found else None
+            print(f"| {hidden}, {layers} | {of[-4:]} | {cell(found)} | {'' if peak is None else f'{peak:.2f}'} |", flush=True)
+
+
+PARTS = {"bert": bert, "mixed": mixed, "resnet": resnet, "sensitivity": sensitivity, "software": software}
 
 
 def main():
