@@ -54,7 +54,8 @@ std::optional<Move> entering(const TensorSpec& from, const TensorSpec& to) {
   return move;
 }
 
-/// One dim's axes in another order, or backwards: those behind what both lists begin with.
+/// One dim's axes in another order, or backwards, or the same with other pieces: those behind what
+/// both lists begin with.
 std::optional<Move> permutation(const TensorSpec& from, const TensorSpec& to) {
   std::optional<std::size_t> dim;
   for (std::size_t d = 0; d < from.dims.size(); ++d) {
@@ -65,8 +66,10 @@ std::optional<Move> permutation(const TensorSpec& from, const TensorSpec& to) {
   if (!dim || axes_in(from.dims[*dim]) == 0) return std::nullopt;
   const DimSplit &was = from.dims[*dim], &is = to.dims[*dim];
   Axes axes = in_order(was, axes_in(was));
-  if (!is_packed(was) && !is_packed(is) &&
-      was.parts.front().reversed == is.parts.front().reversed) {
+  // Pieces of another size begin elsewhere, whatever cuts first.
+  const DimPart &first = was.parts.front(), &other = is.parts.front();
+  if (!is_packed(was) && !is_packed(is) && first.reversed == other.reversed &&
+      first.count == other.count && first.unit == other.unit) {
     const Axes& list = is.parts.front().axes;
     axes.erase(axes.begin(), std::mismatch(axes.begin(), axes.end(), list.begin()).first);
   }
