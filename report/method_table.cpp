@@ -6,6 +6,7 @@
 
 #include "engine/base/format.h"
 #include "engine/base/readable.h"
+#include "engine/exec/op_work.h"
 
 namespace trainyard {
 
@@ -27,16 +28,15 @@ std::string name_of(const MethodRow& row) {
 double received_bytes(const Program& program, const ProgramOp& op) {
   if (!is_collective(op.kind) || op.group == kNoIndex) return 0;
   const auto ranks = static_cast<double>(group_size(program.mesh, program.groups[op.group].axes));
-  const bool of_operand = op.kind == OpKind::kReduceScatter || op.kind == OpKind::kAllToAll;
   double whole = 0;
-  for (const Operand& operand : of_operand ? op.reads : op.writes)
+  for (const Operand& operand : op.writes)
     whole += static_cast<double>(size_in_bytes(program.values[operand.value]));
   const double share = (ranks - 1) / ranks;
   switch (op.kind) {
     case OpKind::kAllReduce: return 2 * share * whole;
     case OpKind::kAllGather:
     case OpKind::kReduceScatter:
-    case OpKind::kAllToAll: return share * whole;
+    case OpKind::kAllToAll: return share * static_cast<double>(message_bytes(program, op));
     default: return ranks > 1 ? whole : 0;
   }
 }

@@ -6,6 +6,7 @@
 
 #include "engine/passes/given_sharding.h"
 #include "engine/passes/plan_method.h"
+#include "engine/passes/plan_splits.h"
 #include "engine/passes/select_kernels.h"
 #include "study/sharding_names.h"
 #include "study/study_origin.h"
@@ -15,7 +16,8 @@ namespace trainyard {
 void resolve_sharding(Study& study, const Graph& model, const SoftwareProfile& software) {
   if (study.sharding.empty()) return;
   const bool flash = study.training.flash_attention == FlashAttention::kOn;
-  const auto base = method_plan(study.parallel).plan(select_kernels(model, software, flash));
+  const auto base =
+      plan_beneath(select_kernels(model, software, flash), method_plan(study.parallel));
   if (std::holds_alternative<Infeasible>(base)) return;
   auto found = find_given(std::get<PlannedGraph>(base),
                           without_single_ranks(study.sharding, sharding_names(study.parallel)));

@@ -25,18 +25,25 @@ namespace {
 
 std::string text(std::int64_t value) { return std::to_string(value); }
 
+/// Whether ranks may have pieces of unlike size: under a sharding of the study's own that goes over
+/// the method of studies that name none (engine/passes/plan_splits.h).
+bool takes_uneven_pieces(const Study& study) {
+  return !study.sharding.empty() && study.parallel.tensor_method == ParallelConfig{}.tensor_method;
+}
+
 /// The model's numbers that all ranks of tensor parallelism divide, with their keys.
 std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study& study) {
   const ModelConfig& model = study.model;
   std::vector<std::pair<std::string, std::int64_t>> numbers = {
       {"heads", model.heads}, {"kv_heads", model.kv_heads}, {"image_heads", model.image_heads}};
   if (tensor_method(study.parallel.tensor_method).divides == Divides::kHeads) return numbers;
-  numbers.insert(numbers.begin() + 2, {"ffn", model.ffn});
+  const bool uneven = takes_uneven_pieces(study);
+  if (!uneven) numbers.insert(numbers.begin() + 2, {"ffn", model.ffn});
   // What writes and reads states is a group's: ranks have whole ones, as in mamba_ssm and Megatron.
   // Those of one group do all the same, but for what a sharding says.
   if (model.family == Family::kMamba2 && (model.groups > 1 || study.sharding.empty()))
     numbers.emplace_back("groups", model.groups);
-  if (study.parallel.sequence_parallel) {
+  if (study.parallel.sequence_parallel && !uneven) {
     numbers.emplace_back("seq_len", model.seq_len);
     if (model.decoder_seq_len > 0) numbers.emplace_back("decoder_seq_len", model.decoder_seq_len);
   }
@@ -79,7 +86,8 @@ void check_tensor(const Study& study) {
             with_remedy(text(tensor) + " ranks do not divide " + key + " " + text(number), remedy));
   }
   const std::int64_t padded = study.model.pad_vocab_to;
-  if (padded < study.model.vocab || padded % tensor != 0) {
+  const bool divides = padded % tensor == 0 || takes_uneven_pieces(study);
+  if (padded < study.model.vocab || !divides) {
     const std::int64_t least = (study.model.vocab + tensor - 1) / tensor * tensor;
     fail_at(study, "model.pad_vocab_to",
             text(padded) + " is not a multiple of tensor(" + text(tensor) + ") that holds vocab " +

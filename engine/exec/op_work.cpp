@@ -1,5 +1,12 @@
 #include "engine/exec/op_work.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "engine/program/own_extents.h"
+#include "engine/program/rank_places.h"
+#include "engine/sharding/uneven_pieces.h"
+
 namespace trainyard {
 
 OpWork::OpWork(const Program& program) : program_(program), pairs_(program) {
@@ -44,7 +51,34 @@ void OpWork::operands(const Operands& list, std::vector<OperandShape>& out) cons
   }
 }
 
+namespace {
+
+/// What pieces that all members had alike would be, of which each received as much as the busiest
+/// does of the uneven ones; 0: pieces are alike.
+Bytes uneven_bytes(const Program& program, const ProgramOp& op) {
+  // Along an axis that pipeline ranks have unlike many ranks of, pieces are alike.
+  const AxisId unlike = unlike_axis(program.mesh);
+  const auto uneven = [&](const Operands& operands) {
+    const SpecId spec = program.values[operands[0].value].spec;
+    return spec != kNoIndex && is_uneven(program.specs[spec], program.mesh) &&
+           (unlike == kNoAxis || !dim_of(program.specs[spec], unlike));
+  };
+  const bool moves = op.kind == OpKind::kAllGather || op.kind == OpKind::kReduceScatter ||
+                     op.kind == OpKind::kAllToAll;
+  if (!moves || !(uneven(op.reads) || uneven(op.writes))) return 0;
+  const auto members =
+      members_at(program, program.groups[op.group], uniform_coordinate(program.mesh, 0));
+  double most = 0;
+  for (const Coordinate& member : members)
+    most = std::max(most, received_bytes(program, op, member));
+  const auto ranks = static_cast<double>(members.size());
+  return ranks < 2 ? 0 : static_cast<Bytes>(std::llround(most * ranks / (ranks - 1)));
+}
+
+}  // namespace
+
 Bytes message_bytes(const Program& program, const ProgramOp& op) {
+  if (const Bytes uneven = uneven_bytes(program, op); uneven > 0) return uneven;
   const auto size = [&](const Operands& operands) {
     return size_in_bytes(program.values[operands[0].value]);
   };

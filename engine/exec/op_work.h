@@ -33,7 +33,8 @@ class OpWork {
 };
 
 /// Bytes that the cost model counts for a communication: the gathered size for all_gather and
-/// reduce_scatter, the buffer for the rest.
+/// reduce_scatter, the buffer for the rest; of uneven pieces what the busiest member receives, as
+/// that of even ones.
 Bytes message_bytes(const Program& program, const ProgramOp& op);
 
 }  // namespace trainyard

@@ -138,6 +138,11 @@ class StageCutter {
     const Shape& shape = tensor(id).shape;
     if (scatter_.ranks == 1 || num_elements(shape) % scatter_.ranks != 0) return false;
     const TensorSpec& spec = out_.graph.specs[tensor(id).spec];
+    // A dim of one part says its extent where ranks have unlike many elements of it.
+    const bool uneven = std::any_of(spec.dims.begin(), spec.dims.end(), [](const DimSplit& dim) {
+      return dim.parts.size() == 1 && dim.parts.front().count != 0;
+    });
+    if (uneven) return false;
     if (scatter_.last_dim &&
         (shape.size() < 2 || shape.back() % scatter_.ranks != 0 || axes_in(spec.dims.back()) != 0))
       return false;

@@ -12,6 +12,7 @@
 #include "engine/graph/op_table.h"
 #include "engine/passes/move_forms.h"
 #include "engine/passes/moved_parameters.h"
+#include "engine/passes/uneven_dims.h"
 #include "engine/sharding/redistribution.h"
 #include "engine/sharding/spec_text.h"
 
@@ -45,6 +46,9 @@ class ShardingApplier {
     for (const OpId id : in_.keys()) {
       add(in_[id], sharding_.splits[sharding_.ops[id]]);
       if (problem_) return *problem_;
+    }
+    if (sharding_.uneven) {
+      if (auto problem = count_uneven_dims(out_, whole_, sharding_)) return std::move(*problem);
     }
     out_.specs = std::move(sharding_.specs);
     return std::move(out_);
@@ -100,7 +104,9 @@ class ShardingApplier {
     t.role = TensorRole::kActivation;
     t.parameter = kNoIndex;
     const TensorId id = out_.tensors.add(std::move(t));
-    place(id, stored, whole_[of]);
+    const Shape whole = whole_[of];
+    whole_.push_back(whole);
+    place(id, stored, whole);
     return id;
   }
 
@@ -363,7 +369,7 @@ class ShardingApplier {
   Indexed<OpId, Op> in_;
   MoveCosts costs_;
   Graph out_;
-  Indexed<TensorId, Shape> whole_;                                // of the graph that came
+  Indexed<TensorId, Shape> whole_;                                // as it was, before it was cut
   Indexed<TensorId, bool> is_read_;                               // by another op
   Indexed<SpecId, std::vector<std::pair<Shape, Shape>>> shapes_;  // whole, of a rank
   std::unordered_map<PathKey, Path, PathHash> known_paths_;

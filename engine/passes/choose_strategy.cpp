@@ -111,6 +111,10 @@ std::optional<StrategyChooser::Rated> StrategyChooser::rate(const OpQuestion& qu
   }
   auto specs = std::get<OperandSpecs>(applied);
   const Op& op = question.op;
+  if (auto problem = uneven_problem(op, space, strategy, sharding_)) {
+    refused_ = std::move(*problem);
+    return std::nullopt;
+  }
   Rated rated{{strategy, {}, {}}};
   for (const IndexSplit& split : strategy.split) {
     for (const AxisId axis : split.axes) {

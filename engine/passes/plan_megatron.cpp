@@ -161,6 +161,7 @@ std::variant<PlannedGraph, Infeasible> plan_megatron(Graph graph, const Megatron
   Sharding sharding;
   sharding.mesh = plan.mesh;
   sharding.late = static_cast<AxisSet>(set_of(plan.data) & ~plan.early);
+  sharding.uneven = plan.uneven;
   if (context.balance == ContextConfig::Balance::kZigZag) sharding.zig_zag = set_of(plan.context);
   const MegatronRules rules(plan, gathers);
   return plan_ops(std::move(graph), std::move(sharding),

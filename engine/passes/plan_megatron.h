@@ -37,6 +37,7 @@ struct MegatronPlan {
   Axes context;
   ContextConfig context_config;
   std::vector<std::string> modules;  // patterns of those that are split; empty: all
+  bool uneven = false;               // Sharding::uneven
   friend bool operator==(const MegatronPlan&, const MegatronPlan&) = default;
 };
 MegatronPlan megatron_plan(const ParallelConfig& parallel);

@@ -33,6 +33,7 @@ struct Sharding {
   DeviceMesh mesh;
   AxisSet late = 0;     // axes of kLateRanks, which split nothing but rows of the batch
   AxisSet zig_zag = 0;  // axes that cut dims from both ends (zig_zag_split)
+  bool uneven = false;  // ranks may have pieces of unlike size (sharding/uneven_pieces.h)
   SpecTable specs;      // in normal form
   Indexed<SplitId, SplitOp> splits;  // layers repeat
   Indexed<OpId, SplitId> ops;
@@ -54,8 +55,13 @@ DimSplit zig_zag_split(const Axes& axes, std::int64_t extent);
 std::optional<Strategy> strategy_reading(const IndexSpace& space, int operand,
                                          const TensorSpec& spec, const Sharding& sharding);
 
+/// What keeps an op from a strategy that cuts an index in pieces of unlike size: heads, and groups
+/// of channels, of which all ranks have one number; nullopt: nothing.
+std::optional<std::string> uneven_problem(const Op& op, const IndexSpace& space,
+                                          const Strategy& strategy, const Sharding& sharding);
+
 /// The strategy carried out on specs. Operands and results of which no gradient flows are never
-/// entered: replicated. Infeasible as apply().
+/// entered: replicated. Infeasible as apply(), and as uneven_problem().
 std::variant<SplitOp, Infeasible> split_op(const Graph& graph, const Op& op,
                                            const IndexSpace& space, const Strategy& strategy,
                                            Sharding& sharding);
@@ -63,8 +69,9 @@ std::variant<SplitOp, Infeasible> split_op(const Graph& graph, const Op& op,
 /// Extents of what all ranks hold; `shape` is that of one late rank, as graphs have it.
 Extents global_extents(const Shape& shape, const TensorSpec& spec, const Sharding& sharding);
 
-/// What a rank holds, of late axes all ranks' in a graph. Infeasible where ranks would hold unlike
-/// numbers of elements of `name`.
+/// What a rank holds, of late axes all ranks' in a graph; of uneven pieces the largest. Infeasible
+/// where ranks would hold unlike numbers of elements of `name` and the sharding is to be even, or
+/// some would hold none.
 std::variant<Shape, Infeasible> local_shape(const std::string& name, const Shape& shape,
                                             const TensorSpec& spec, const Sharding& sharding);
 

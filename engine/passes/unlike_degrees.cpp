@@ -9,6 +9,7 @@
 #include "engine/passes/join_degrees.h"
 #include "engine/passes/pass_watch.h"
 #include "engine/program/verify.h"
+#include "engine/sharding/uneven_pieces.h"
 
 namespace trainyard {
 
@@ -53,6 +54,13 @@ std::variant<Program, Infeasible> compile_unlike_degrees(
     }
     auto compiled = compile(model, own, software, log, options);
     if (auto* reason = std::get_if<Infeasible>(&compiled)) return std::move(*reason);
+    const auto& made = std::get<Program>(compiled);
+    for (const SpecId id : made.specs.keys()) {
+      if (is_uneven(made.specs[id], made.mesh)) {
+        return Infeasible{"unlike tensor degrees do not go with numbers that ranks do not divide",
+                          {}};
+      }
+    }
     of_degree.emplace(degree, std::get<Program>(std::move(compiled)));
   }
   if (of_degree.size() == 1) return std::move(of_degree.begin()->second);

@@ -1,5 +1,7 @@
 #include "engine/program/dim_cuts.h"
 
+#include "engine/sharding/uneven_pieces.h"
+
 namespace trainyard {
 
 namespace {
@@ -10,8 +12,10 @@ Axes axes_of_part(const DimSplit& dim, const DimPart& part) {
   return axes;
 }
 
-/// Elements that a rank has of a part; 0: not the same number on all, or bound late.
+/// The most elements that a rank has of a part; 0: bound late, or in chunks behind its parts that
+/// are not alike.
 std::int64_t local_elements(const DimPart& part, const Axes& axes, const DeviceMesh& mesh) {
+  if (axes.size() == part.axes.size()) return piece_sizes(part, 0, mesh).most;
   const std::int64_t ranks = group_size(mesh, axes);
   const std::int64_t elements = part.count * part.unit;
   return elements % ranks == 0 ? elements / ranks : 0;
@@ -69,8 +73,7 @@ std::optional<std::string> find_cuts(const IndexSpace& space, const IndexedTenso
 Extents whole_extents(const TensorSpec& spec, const Extents& local, const DeviceMesh& mesh) {
   Extents out = local;
   for (std::size_t d = 0; d < local.size() && d < spec.dims.size(); ++d) {
-    std::int64_t counted = 0;
-    for (const DimPart& part : spec.dims[d].parts) counted += part.count * part.unit;
+    const std::int64_t counted = counted_extent(spec.dims[d]);
     out[d] = counted > 0 ? counted : local[d] * group_size(mesh, axes_of(axes_in(spec.dims[d])));
   }
   return out;
@@ -92,8 +95,8 @@ void cut_indices(const IndexSpace& whole, const IndexedTensor& indexed, const Te
       Axes axes(parts[part].axes.rbegin(), parts[part].axes.rend());
       for (const int index : group.indices) {
         std::int64_t local = whole.indices[index].extent;
-        for (; !axes.empty() && local % mesh.size(axes.back()) == 0; axes.pop_back())
-          local /= mesh.size(axes.back());
+        for (; !axes.empty() && local >= mesh.size(axes.back()); axes.pop_back())
+          local = (local + mesh.size(axes.back()) - 1) / mesh.size(axes.back());
         space.indices[index].extent = local;
       }
     }
@@ -119,15 +122,25 @@ DimSplit with_whole_parts_joined(const DimSplit& dim) {
   return out;
 }
 
+/// How many pieces of unlike size ranks have of a dim of one part; 0: they have pieces alike.
+std::int64_t uneven_count(const DimSplit& dim, const DeviceMesh& mesh) {
+  return dim.parts.size() == 1 && is_uneven(dim, mesh) ? dim.parts.front().count : 0;
+}
+
 }  // namespace
 
-bool cut_alike(const DimSplit& a, const DimSplit& b) {
+bool cut_alike(const DimSplit& a, const DimSplit& b, const DeviceMesh& mesh) {
   if (!is_split(a) && !is_split(b)) return true;
   if (a.parts.size() != b.parts.size()) {
     const DimSplit x = with_whole_parts_joined(a), y = with_whole_parts_joined(b);
-    return x.parts.size() == y.parts.size() && cut_alike(x, y);
+    return x.parts.size() == y.parts.size() && cut_alike(x, y, mesh);
   }
   if (a.parts.size() != b.parts.size() || a.after != b.after) return false;
+  if (a.parts.size() == 1) {
+    const DimPart &x = a.parts.front(), &y = b.parts.front();
+    return x.axes == y.axes && x.reversed == y.reversed &&
+           uneven_count(a, mesh) == uneven_count(b, mesh);
+  }
   std::int64_t all_a = 0, all_b = 0;
   for (std::size_t p = 0; p < a.parts.size(); ++p) {
     all_a += a.parts[p].count * a.parts[p].unit;

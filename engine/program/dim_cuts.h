@@ -27,6 +27,6 @@ void cut_indices(const IndexSpace& whole, const IndexedTensor& indexed, const Te
                  const DeviceMesh& mesh, IndexSpace& space);
 
 /// Whether two dims over one index give each rank the same pieces of it.
-bool cut_alike(const DimSplit& a, const DimSplit& b);
+bool cut_alike(const DimSplit& a, const DimSplit& b, const DeviceMesh& mesh);
 
 }  // namespace trainyard

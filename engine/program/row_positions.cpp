@@ -1,6 +1,7 @@
 #include "engine/program/row_positions.h"
 
 #include "engine/sharding/mesh_slice.h"
+#include "engine/sharding/uneven_pieces.h"
 
 namespace trainyard {
 
@@ -19,8 +20,7 @@ IndexRanges row_positions(const Program& program, ValueId id, const Coordinate& 
     from[*axis] = static_cast<std::int32_t>(place % mesh.size(*axis));
     place /= mesh.size(*axis);
   }
-  std::int64_t counted = 0;  // 0: as many elements as ranks have together
-  for (const DimPart& part : dim.parts) counted += part.count * part.unit;
+  const std::int64_t counted = counted_extent(dim);  // 0: as many elements as ranks have together
   const std::int64_t extent = counted > 0 ? counted : value.dims[kSequenceDim].expected * ranks;
   return dim_ranges(dim, extent, mesh, from);
 }

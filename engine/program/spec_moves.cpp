@@ -11,8 +11,10 @@ namespace {
 
 using Problem = std::optional<std::string>;
 
-bool same_dims(const TensorSpec& a, const TensorSpec& b) {
-  return std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(), cut_alike);
+bool same_dims(const TensorSpec& a, const TensorSpec& b, const DeviceMesh& mesh) {
+  return std::equal(
+      a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
+      [&](const DimSplit& one, const DimSplit& other) { return cut_alike(one, other, mesh); });
 }
 
 /// Takes the axes off the end of a list, in that order.
@@ -135,7 +137,7 @@ class MoveChecker {
 
   /// Each rank's piece of a dim goes to another rank of those that the dim is split over.
   Problem shifted() const {
-    if (!same_dims(move_.from, move_.to)) return "changes how its dims are split";
+    if (!same_dims(move_.from, move_.to, mesh_)) return "changes how its dims are split";
     const auto& dims = move_.from.dims;
     if (move_.dim < 0 || move_.dim >= static_cast<int>(dims.size())) return "shifts no dim";
     const DimSplit& dim = dims.begin()[move_.dim];
@@ -147,7 +149,7 @@ class MoveChecker {
   }
 
   Problem unsplit(AxisState from, AxisState to) const {
-    if (!same_dims(move_.from, move_.to)) return "changes how its dims are split";
+    if (!same_dims(move_.from, move_.to, mesh_)) return "changes how its dims are split";
     return states(from, to);
   }
 
@@ -164,7 +166,7 @@ class MoveChecker {
 
   /// R -> E, or back.
   Problem enter() const {
-    if (!same_dims(move_.from, move_.to)) return "changes how its dims are split";
+    if (!same_dims(move_.from, move_.to, mesh_)) return "changes how its dims are split";
     return states(AxisState::kReplicated, AxisState::kReplicated);
   }
 
@@ -179,7 +181,7 @@ class MoveChecker {
   }
 
   Problem keep() const {
-    if (!same_dims(move_.from, move_.to)) return "changes how its dims are split";
+    if (!same_dims(move_.from, move_.to, mesh_)) return "changes how its dims are split";
     return states(AxisState::kReplicated, AxisState::kPartial);
   }
 
@@ -204,7 +206,7 @@ class MoveChecker {
     if (flat && left->parts.front().axes != axes_of_dims(other))
       return "is viewed as one dim that other axes split";
     for (std::size_t d = 0; d < other.dims.size() && !flat; ++d) {
-      if (!cut_alike(d == dim ? *left : split.dims[d], other.dims[d]))
+      if (!cut_alike(d == dim ? *left : split.dims[d], other.dims[d], mesh_))
         return "changes how dim " + std::to_string(d) + " is split";
     }
     for (const AxisId axis : axes_) {
@@ -222,15 +224,15 @@ class MoveChecker {
     int given = 0, taken = 0, ordered = 0;
     for (std::size_t d = 0; d < move_.from.dims.size(); ++d) {
       const DimSplit &from = move_.from.dims[d], &to = move_.to.dims[d];
-      if (cut_alike(from, to)) continue;
+      if (cut_alike(from, to, mesh_)) continue;
       if (axes_in(from) == axes_in(to) && (axes_in(from) & set_of(axes_)) == set_of(axes_)) {
         ++ordered;
         continue;
       }
       const auto gave = without_suffix(from, axes_), took = without_last(to, set_of(axes_));
-      if (gave && cut_alike(*gave, to)) {
+      if (gave && cut_alike(*gave, to, mesh_)) {
         ++given;
-      } else if (took && cut_alike(from, *took)) {
+      } else if (took && cut_alike(from, *took, mesh_)) {
         ++taken;
       } else {
         return "changes how dim " + std::to_string(d) + " is split";

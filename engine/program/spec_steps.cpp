@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/program/dim_cuts.h"
+#include "engine/sharding/uneven_pieces.h"
 
 namespace trainyard {
 
@@ -115,27 +116,26 @@ bool takes_part(const Program& program, const ProgramOp& op) {
          from.dims.begin()[dim].parts.size() > 1;
 }
 
-Problem find_part_problem(const Program& program, const ProgramOp& op, std::int32_t pipeline_rank) {
+Problem find_part_problem(const Program& program, const ProgramOp& op, const DeviceMesh& mesh) {
   const Value &whole = value_of(program, op.reads[0]), &taken = value_of(program, op.writes[0]);
   const TensorSpec from = spec_of(program, whole), to = spec_of(program, taken);
   const OpAttrs& attrs = program.attrs[op.attrs];
   const auto dim = static_cast<std::size_t>(attrs.dim);
   if (to.dims.size() != from.dims.size()) return taken.name + " has another number of dims";
-  Axes cut;  // of the parts that it lies in, which neighbours nothing cuts may be
+  DimSplit cut;  // as the parts that it lies in, which neighbours nothing cuts may be
   std::int64_t begin = 0;
   const std::int64_t end = attrs.begin + taken.dims[dim].expected;
   for (const DimPart& part : from.dims[dim].parts) {
-    const std::int64_t ranks = group_size(program.mesh, part.axes, pipeline_rank);
-    const std::int64_t local = part.count * part.unit / ranks;
+    const std::int64_t local = piece_sizes(part, 0, mesh).most;
     const bool inside = begin < end && attrs.begin < begin + local;
     const bool all = attrs.begin <= begin && begin + local <= end;
     if (inside && !part.axes.empty() && !all) return "takes some of a part that is cut";
-    if (inside && all && !part.axes.empty()) cut = part.axes;
+    if (inside && all && !part.axes.empty()) cut.parts.front() = part;
     begin += local;
   }
   for (std::size_t d = 0; d < to.dims.size(); ++d) {
-    const DimSplit expected = d == dim ? split_over(cut) : from.dims[d];
-    if (!cut_alike(to.dims[d], expected))
+    const DimSplit& expected = d == dim ? cut : from.dims[d];
+    if (!cut_alike(to.dims[d], expected, mesh))
       return taken.name + " is split otherwise in dim " + std::to_string(d);
   }
   for (AxisId axis = 0; axis < program.mesh.num_axes(); ++axis) {

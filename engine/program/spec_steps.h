@@ -30,7 +30,7 @@ bool adds_alike(const Program& program, const ProgramOp& op);
 /// of an operand of a concat. The part is cut, and ranks have its summands, as in the whole.
 bool takes_part(const Program& program, const ProgramOp& op);
 std::optional<std::string> find_part_problem(const Program& program, const ProgramOp& op,
-                                             std::int32_t pipeline_rank);
+                                             const DeviceMesh& mesh);
 
 /// Each gradient counts once: the sum is P along an axis where ranks have other elements, and where
 /// they have the same each counts a share.

@@ -310,7 +310,7 @@ class UseChecker {
     const int index = dim.front().indices.front();
     const DimSplit& split = side.spec->dims[d];
     for (const auto& [of, other] : alike_) {
-      if (of == index && !cut_alike(*other, split))
+      if (of == index && !cut_alike(*other, split, mesh_))
         refuse(side.name() + " lies in other parts of index " + space_.indices[index].name);
     }
     alike_.emplace_back(index, &split);

@@ -17,6 +17,7 @@
 #include "engine/program/unseen_operands.h"
 #include "engine/program/violation.h"
 #include "engine/sharding/spec_boxes.h"
+#include "engine/sharding/uneven_pieces.h"
 
 namespace trainyard {
 
@@ -40,7 +41,7 @@ std::string rows_of(const TensorSpec& weight, const DeviceMesh& mesh) {
   for (std::size_t p = 0; p < rows.parts.size(); ++p) {
     // A rank sees one of the index that all parts have, and what of the part lies in it.
     const DimPart& part = rows.parts[p];
-    const std::int64_t local = part.count * part.unit / group_size(mesh, part.axes);
+    const std::int64_t local = piece_sizes(part, 0, mesh).most;
     text += (p == 0 ? "[o=1 u" : " | o u") + std::to_string(p) + "=" + std::to_string(local);
     if (part.axes.size() == fewest->axes.size()) text += "!";
   }
@@ -170,9 +171,7 @@ class SpecChecks {
     for (std::size_t d = 0; d < of.dims.size(); ++d) {
       const DimSplit& split = of.dims[d];
       if (split.parts.front().count == 0) continue;
-      std::int64_t extent = 0;
-      for (const DimPart& part : split.parts) extent += part.count * part.unit;
-      if (!some_rank_has(split, extent, value.dims[d].expected))
+      if (!some_rank_has(split, counted_extent(split), value.dims[d].expected))
         fail("value ", value.name, ": no rank has ", std::to_string(value.dims[d].expected),
              " elements of its dim ", std::to_string(d));
     }
@@ -255,7 +254,7 @@ class SpecChecks {
       case OpKind::kJoin: return find_join_problem(program_, op);
       case OpKind::kLoad: return load_problem(op);
       case OpKind::kNarrow:
-        if (takes_part(program_, op)) return find_part_problem(program_, op, pipeline_rank_);
+        if (takes_part(program_, op)) return find_part_problem(program_, op, mesh());
         break;
       case OpKind::kSplit:
         if (program_.attrs[op.attrs].heads == 0 && program_.attrs[op.attrs].dim < 0)

@@ -7,6 +7,7 @@
 #include "engine/passes/plan_mesh.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/program/no_ops.h"
+#include "engine/program/own_extents.h"
 #include "engine/program/owners.h"
 #include "engine/program/pair_members.h"
 #include "engine/program/rank_places.h"
@@ -187,7 +188,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
   for (const Operand& operand : op.writes) {
     const Value& value = program_.values[operand.value];
     plan.write_types.push_back(to_torch(value.dtype));
-    plan.write_shapes.push_back(shape_of(value));
+    plan.write_shapes.push_back(own_extents(program_, value, at_));
   }
   if (is_tensor_move(op) && !plan.has_no_peers) plan.move = plan_tensor_move(program_, op, at_);
   if (is_shard_cast(op)) plan.weights = weights_in_shard(program_, op, at_);

@@ -1,11 +1,35 @@
 #include "real/exec/rank_values.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/program/own_extents.h"
 #include "engine/program/rank_places.h"
 
 namespace trainyard {
+
+namespace {
+
+std::int64_t product(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+/// Where a run begins in what the rank has. The alias says it of the largest pieces.
+std::int64_t own_offset(const Program& program, const Value& value, const at::Tensor& whole) {
+  const Dims& in = program.values[value.alias->in].dims;
+  std::int64_t offset = 0, left = value.alias->offset, stride = 1;
+  for (const Dim& dim : in) stride *= dim.expected;
+  for (std::int64_t d = 0; d < std::ssize(in); ++d) {
+    stride /= in[d].expected;
+    offset += left / stride * whole.stride(d);
+    left %= stride;
+  }
+  return offset;
+}
+
+}  // namespace
 
 std::vector<std::int64_t> shape_of(const Value& value) {
   std::vector<std::int64_t> shape;
@@ -111,7 +135,7 @@ at::Tensor RankValues::allocate(ValueId id, Microbatch mb) {
   Instance& one = instance(id, mb);
   if (value.pool == kNoIndex) {
     const bool apart = beside_main_[id] && value.space == Space::kDevice;
-    const std::vector<std::int64_t> shape = shape_of(value);
+    const std::vector<std::int64_t> shape = own_extents(program_, value, at_);
     one.tensor = apart ? device_.empty_beside_main(shape, options_of(value))
                        : at::empty(shape, options_of(value));
     if (is_counted(value.space)) live_bytes_ += size_in_bytes(value);
@@ -123,10 +147,11 @@ at::Tensor RankValues::allocate(ValueId id, Microbatch mb) {
   // to end.
   one.slot = pool.free.front();
   pool.free.pop_front();
+  const std::vector<std::int64_t> shape = own_extents(program_, value, at_);
   one.tensor = pool.slots[one.slot]
-                   .narrow(0, 0, size_in_bytes(value))
+                   .narrow(0, 0, product(shape) * size_in_bytes(value.dtype))
                    .view(to_torch(value.dtype))
-                   .view(shape_of(value));
+                   .view(shape);
   return one.tensor;
 }
 
@@ -134,17 +159,18 @@ at::Tensor RankValues::view_of(ValueId id, Microbatch mb) {
   const Value& value = program_.values[id];
   const Alias& alias = *value.alias;
   const at::Tensor& whole = tensor(alias.in, mb);
-  const std::vector<std::int64_t> shape = shape_of(value);
-  const std::int64_t elements = num_elements(value.dims);
+  const std::vector<std::int64_t> shape = own_extents(program_, value, at_);
+  const std::int64_t elements = product(shape);
   if (elements == whole.numel()) return whole.view(shape);
   if (whole.dim() > 1 && std::ssize(shape) == whole.dim()) {
     const auto samples = std::equal(shape.begin() + 1, shape.end(), whole.sizes().begin() + 1);
     if (samples && shape.front() != whole.size(0)) {  // a chunk of a batch
-      return whole.narrow(0, alias.offset / (elements / shape.front()), shape.front());
+      const std::int64_t first = alias.offset / (num_elements(value.dims) / value.dims[0].expected);
+      return whole.narrow(0, first, shape.front());
     }
     if (shape.back() != whole.size(-1))  // of a packed tensor, along its last dim
       return whole.narrow(-1, alias.offset, shape.back());
-    return whole.view({-1}).narrow(0, alias.offset, elements).view(shape);
+    return whole.view({-1}).narrow(0, own_offset(program_, value, whole), elements).view(shape);
   }
   std::int64_t offset = alias.offset;
   if (alias.own_shard != kNoIndex) {

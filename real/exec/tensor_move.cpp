@@ -177,12 +177,21 @@ class MovePlanner {
   void plan_all_gather() {
     move_.plain = true;
     keep(from_[own_]);
+    std::vector<std::int64_t> brought;
     for (std::size_t m = 0; m < from_.size(); ++m) {
-      const Ranges only = m == own_ ? none() : exclusive(from_[m], from_[own_]);
-      move_.received.push_back(block_of(from_[m], to_[own_], only));
-      const MovedBlock& block = m == own_ ? move_.kept : move_.received[m];
-      move_.plain = move_.plain && is_run(block, dim_, begin_of(m, from_[m]), false);
+      const Ranges only = exclusive(from_[m], from_[behind(m)]);
+      const MovedBlock block = block_of(only, to_[own_], only);
+      brought.push_back(block.elements());
+      move_.plain =
+          move_.plain && only == from_[m] && is_run(block, dim_, begin_of(m, from_[m]), false);
+      if (m == own_) move_.sent.push_back(block_of(from_[m], only, only));
+      move_.received.push_back(m == own_ ? block_of(none(), to_[own_], none()) : block);
     }
+    const bool alike = std::equal(brought.begin() + 1, brought.end(), brought.begin());
+    if (alike) return;
+    move_.counts.sent.assign(brought.size(), brought[own_]);
+    move_.counts.received = brought;
+    move_.counts.sent[own_] = move_.counts.received[own_] = 0;
   }
 
   void plan_reduce_scatter() {
@@ -196,6 +205,15 @@ class MovePlanner {
     }
     const Ranges summands = shared(to_[own_], to_[behind(own_)]);
     keep(summands);
+    const std::int64_t own = move_.received[0].elements();
+    const bool alike =
+        std::all_of(move_.sent.begin(), move_.sent.end(),
+                    [&](const MovedBlock& block) { return block.elements() == own; });
+    if (alike) return;
+    for (const MovedBlock& block : move_.sent) {
+      move_.counts.sent.push_back(block.elements());
+      move_.counts.received.push_back(own);
+    }
   }
 
   void plan_all_to_all() {
@@ -248,41 +266,6 @@ TensorMove plan_reorder(const Program& program, const ProgramOp& op, const Coord
   return move;
 }
 
-void copy_runs(const MovedBlock& block, std::size_t dim, const at::Tensor& from, at::Tensor to) {
-  if (dim == block.dims.size()) {
-    to.copy_(from, /*non_blocking=*/true);
-    return;
-  }
-  const auto d = static_cast<std::int64_t>(dim);
-  for (const MovedRange& run : block.dims[dim])
-    copy_runs(block, dim + 1, from.narrow(d, run.from, run.size), to.narrow(d, run.to, run.size));
-}
-
-at::Tensor buffer(std::int64_t elements, const at::Tensor& like) {
-  return at::empty({elements}, like.options());
-}
-
-/// The blocks for all members, one behind the other.
-at::Tensor packed(const std::vector<MovedBlock>& blocks, const at::Tensor& from) {
-  std::int64_t elements = 0;
-  for (const MovedBlock& block : blocks) elements += block.elements();
-  at::Tensor all = buffer(elements, from);
-  std::int64_t at = 0;
-  for (const MovedBlock& block : blocks) {
-    copy_block(block, from, all.narrow(0, at, block.elements()).view(block.shape));
-    at += block.elements();
-  }
-  return all;
-}
-
-void unpack(const std::vector<MovedBlock>& blocks, const at::Tensor& all, at::Tensor& to) {
-  std::int64_t at = 0;
-  for (const MovedBlock& block : blocks) {
-    copy_block(block, all.narrow(0, at, block.elements()).view(block.shape), to);
-    at += block.elements();
-  }
-}
-
 }  // namespace
 
 std::int64_t MovedBlock::elements() const {
@@ -293,50 +276,6 @@ TensorMove plan_tensor_move(const Program& program, const ProgramOp& op, const C
   if (op.kind == OpKind::kCopyIn || op.kind == OpKind::kCopyOut)
     return plan_reorder(program, op, at);
   return MovePlanner(program, op, at).run();
-}
-
-void copy_block(const MovedBlock& block, const at::Tensor& from, at::Tensor to) {
-  copy_runs(block, 0, from, std::move(to));
-}
-
-void move_locally(const TensorMove& move, const at::Tensor& from, at::Tensor& to) {
-  if (move.zeros) to.zero_();
-  copy_block(move.kept, from, to);
-}
-
-void move_by_blocks(const TensorMove& move, OpKind kind, Communicator& communicator,
-                    const at::Tensor& from, at::Tensor& to) {
-  switch (kind) {
-    case OpKind::kAllGather: {
-      const auto members = static_cast<std::int64_t>(move.received.size());
-      at::Tensor all = buffer(members * from.numel(), from);
-      communicator.all_gather(from.contiguous(), all);
-      for (std::int64_t m = 0; m < members; ++m) {
-        const at::Tensor part = all.narrow(0, m * from.numel(), from.numel()).view(from.sizes());
-        copy_block(move.received.begin()[m], part, to);
-      }
-      break;
-    }
-    case OpKind::kReduceScatter: {
-      at::Tensor part = buffer(move.received[0].elements(), from);
-      communicator.reduce_scatter(packed(move.sent, from), part);
-      unpack(move.received, part, to);
-      break;
-    }
-    case OpKind::kAllReduce: {
-      at::Tensor part = packed(move.sent, from);
-      communicator.all_reduce(part, false);
-      unpack(move.received, part, to);
-      break;
-    }
-    default: {
-      at::Tensor parts = buffer(to.numel(), from);
-      communicator.all_to_all(packed(move.sent, from), parts, move.counts);
-      unpack(move.received, parts, to);
-      break;
-    }
-  }
-  if (!to.is_alias_of(from)) copy_block(move.kept, from, to);
 }
 
 }  // namespace trainyard

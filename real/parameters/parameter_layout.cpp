@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/passes/plan_mesh.h"
+#include "engine/program/own_extents.h"
 #include "engine/program/rank_places.h"
 #include "engine/sharding/mesh_slice.h"
 #include "engine/sharding/spec_boxes.h"
@@ -210,7 +211,8 @@ class BucketReader {
     const Extents whole = global_extents(spec, value.dims, mesh_slice(program_.mesh, at_));
     const std::vector<IndexRanges> held = local_ranges(spec, whole, program_.mesh, at_).value();
     const std::vector<ColumnRange> columns = column_runs(whole, held);
-    const std::int64_t width = num_elements(value.dims) / value.dims[0].expected;
+    const std::vector<std::int64_t> own = own_extents(program_, value, at_);
+    const std::int64_t width = num_elements(Shape(own.begin(), own.end())) / own.front();
     std::vector<ParameterPart> parts(parameter.parts.begin(), parameter.parts.end());
     if (parts.empty()) parts.push_back({"", whole[0], parameter.deviation});
     WeightPiece piece;

@@ -5,6 +5,8 @@
 #include "engine/base/error.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/program/rank_places.h"
+#include "engine/sharding/spec_boxes.h"
+#include "engine/sharding/uneven_pieces.h"
 
 namespace trainyard {
 
@@ -68,19 +70,23 @@ std::int64_t replicas_alike(const TensorSpec& spec, const DeviceMesh& slice) {
 
 std::int64_t shard_start(const TensorSpec& spec, int dim, std::int64_t extent,
                          const DeviceMesh& mesh, const Coordinate& at) {
+  const DimSplit& split = spec.dims.begin()[dim];
+  if (split.parts.size() == 1 && is_uneven(split, mesh))
+    return dim_ranges(split, counted_extent(split), mesh, at).front().begin;
   return place_in_group(mesh, splitting(spec, dim), at) * extent;
 }
 
 std::int64_t global_extent(const TensorSpec& spec, int dim, std::int64_t extent,
                            const DeviceMesh& slice) {
+  const DimSplit& split = spec.dims.begin()[dim];
+  if (is_uneven(split, slice)) return counted_extent(split);
   return group_size(slice, splitting(spec, dim)) * extent;
 }
 
 Extents global_extents(const TensorSpec& spec, const Dims& local, const DeviceMesh& slice) {
   Extents out;
   for (std::size_t d = 0; d < local.size(); ++d) {
-    std::int64_t counted = 0;
-    for (const DimPart& part : spec.dims[d].parts) counted += part.count * part.unit;
+    const std::int64_t counted = counted_extent(spec.dims[d]);
     const Axes& axes = spec.dims[d].parts.front().axes;
     out.push_back(counted > 0 ? counted : local[d].expected * group_size(slice, axes));
   }

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <exception>
 #include <memory>
@@ -14,12 +15,14 @@
 #include <variant>
 
 #include "engine/passes/compile.h"
+#include "engine/program/own_extents.h"
 #include "real/exec/counting_allocator.h"
 #include "real/exec/rank_executor.h"
 #include "real/exec/rank_plan.h"
 #include "real/exec/rank_values.h"
 #include "real/kernels/workspace.h"
 #include "real/parameters/rank_coordinates.h"
+#include "tests/real/counted_transport.h"
 #include "tests/real/gathered_tensors.h"
 #include "tests/real/meeting.h"
 #include "tests/real/test_device.h"
@@ -128,7 +131,7 @@ void gather_gradients(const RankPlan& plan, const ReducedGradients& reduced,
   for (const auto& [bucket, gradient] : reduced) {
     for (const ValueId id : views_in(program, bucket)) {
       const Value& view = program.values[id];
-      const std::vector<std::int64_t> shape = shape_of(view);
+      const std::vector<std::int64_t> shape = own_extents(program, view, plan.at());
       const at::Tensor local = at::from_blob(const_cast<double*>(gradient.data()) +  // NOLINT: read
                                                  view.alias->offset,
                                              shape, at::kDouble);
@@ -153,15 +156,27 @@ void gather_results(const RankPlan& plan, const std::vector<MadeResult>& made,
   for (const MadeResult& one : made) {
     const Value& value = *one.value;
     if (value.spec != kNoIndex && splits_some_parts(program.specs[value.spec])) continue;
-    const std::vector<std::int64_t> shape = shape_of(value);
+    const std::vector<std::int64_t> shape = own_extents(program, value, plan.at());
     gathered.add(program, value, plan.at(), name_of(value) + " " + std::to_string(one.mb),
                  tensor_of(one.numbers, Shape(shape.begin(), shape.end())));
   }
 }
 
+/// What the rank receives in a step, as its list says.
+double said_bytes(const RankPlan& plan) {
+  double bytes = 0;
+  for (const IssuedOp& issued : plan.order().ops) {
+    const OpPlan& op = plan.segment(issued.segment).begin()[issued.op];
+    const bool communicates = is_communication(op.op->kind) && !op.has_no_peers && !op.passed_by;
+    if (communicates && !op.corrects) bytes += received_bytes(plan.program(), *op.op, plan.at());
+  }
+  return bytes;
+}
+
 /// One rank's step, which adds what it has to `shared`.
 void run_rank(const Program& program, const Graph& graph, const Study& study, std::int64_t rank,
-              Transport& transport, const GraphNumbers& numbers_of, Shared& shared) {
+              Transport& transport, const std::atomic<double>& received,
+              const GraphNumbers& numbers_of, Shared& shared) {
   at::set_num_threads(1);
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   const std::unique_ptr<Device> device = make_test_device();
@@ -190,7 +205,9 @@ void run_rank(const Program& program, const Graph& graph, const Study& study, st
   executor.hooks().result = [&](const ProgramOp& op, Microbatch mb, const at::Tensor& result) {
     if (op.part != OpPart::kForward || op.writes.size() != 1 || mb < 0) return;
     const Value& value = program.values[op.writes[0].value];
-    if (result.numel() != num_elements(value.dims)) return;  // a loss that is added up
+    const std::vector<std::int64_t> shape = own_extents(program, value, plan.at());
+    if (result.numel() != num_elements(Shape(shape.begin(), shape.end())))
+      return;  // a loss that is added up
     made.push_back({&value, mb, vector_of(result)});
   };
   std::int64_t peak_live = 0;
@@ -207,8 +224,14 @@ void run_rank(const Program& program, const Graph& graph, const Study& study, st
                                 " bytes, not " + std::to_string(declared));
   };
   StepState state;
+  const double before = received;
   const StepResult step = executor.run_step(state);
   const std::lock_guard lock(shared.mutex);
+  const double said = said_bytes(plan), counted = received - before;
+  if (std::abs(said - counted) > 0.5)
+    shared.run.miscounted.push_back("rank " + std::to_string(rank) + " received " +
+                                    std::to_string(counted) + " bytes, not " +
+                                    std::to_string(said));
   shared.run.peak_live = std::max(shared.run.peak_live, peak_live);
   if (step.loss) shared.run.loss = *step.loss;
   if (step.norm_sq) shared.run.norm_sq = *step.norm_sq;
@@ -266,8 +289,10 @@ GraphRun run_program(const Program& program, const Graph& graph, const Plan& pla
     threads.emplace_back([&, rank] {
       try {
         const auto store = meeting.connect();
-        const auto transport = test_transport(meeting.transport(store.get(), rank));
-        run_rank(program, graph, study, rank, *transport, numbers_of, shared);
+        std::atomic<double> received = 0;
+        const auto transport =
+            counted(test_transport(meeting.transport(store.get(), rank)), received);
+        run_rank(program, graph, study, rank, *transport, received, numbers_of, shared);
       } catch (const std::exception& error) {
         const std::lock_guard lock(shared.mutex);
         if (!failure) failure = std::current_exception();

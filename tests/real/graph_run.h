@@ -24,6 +24,8 @@ struct GraphRun {
   std::map<std::string, std::vector<double>> results;
   /// Ops that allocated more beside their results than they declare (real/kernels/workspace.h).
   std::vector<std::string> greedy;
+  /// Ranks that received other bytes from the others than the Program says.
+  std::vector<std::string> miscounted;
   std::int64_t peak_live = 0;  // bytes of the values of a rank that has most, of all its ops
 };
 

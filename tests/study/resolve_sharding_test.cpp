@@ -20,9 +20,10 @@ const std::string kGpt =
     "parallel: {tensor: {tp0: 2, tp1: 2}, data: 2}\n"
     "training: {global_batch: 2, flash_attention: false, dropout: 0}\n";
 
-std::string error_of_sharding(const std::string& sharding) {
+std::string error_of_sharding(const std::string& sharding,
+                              const std::vector<std::string>& sets = {}) {
   try {
-    prepare_text(kGpt + "sharding: " + sharding + "\n");
+    prepare_text(kGpt + "sharding: " + sharding + "\n", sets);
     return "no error";
   } catch (const ConfigError& error) {
     return error.what();
@@ -102,6 +103,9 @@ TEST_CASE("what does not fit the model is said at its place") {
         "decoder.layers.0.mlp.fc1, decoder.layers.0.mlp.fc2, decoder.layers.0.norm_1, "
         "decoder.layers.0.norm_2, embedding, embedding.positions, embedding.tokens, lm_head and "
         "loss");
+  // So it is where ranks have pieces of unlike size.
+  CHECK_THAT(error_of_sharding("{\"*.fc9\": {weight: [tp]}}", {"model.ffn=65"}),
+             Catch::StartsWith("study.yaml:5:21: sharding.*.fc9: matches no module; "));
   CHECK(error_of_sharding("{\"*.mlp.fc1\": {wait: [tp]}}") ==
         "study.yaml:5:32: sharding.*.mlp.fc1.wait: no module that the pattern matches has 'wait'; "
         "decoder.layers.0.mlp.fc1 has bias, weight, input and output");

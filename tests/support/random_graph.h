@@ -14,6 +14,7 @@ struct RandomGraph {
   int layers = 1;                   // the ops are spread over them, in order; losses behind
   std::optional<OpKind> only = {};  // of this kind alone; one of a loss: all losses
   bool even = false;                // extents that two ranks divide, and often more
+  bool uneven = false;              // that are as large, and few numbers of ranks divide
   DType type = DType::kFp64;        // of all but conditions
   bool images = false;              // convolutions, pools and norms of images, too
 };

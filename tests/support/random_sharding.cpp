@@ -23,6 +23,7 @@ class RandomPlanner {
         graph_(graph),
         sharding_(sharding) {
     sharding_.stored.assign(graph.tensors.size(), kNoIndex);
+    sharding_.uneven = options.uneven;
   }
 
   bool run() {

@@ -44,12 +44,14 @@ class RandomTensors {
     for (int d = 0; d < rank; ++d) out.push_back(random_extent(4));
     return out;
   }
-  /// Up to `most`; an even one up to three times as large.
+  /// Up to `most`; where they are to be even, or uneven, up to three times as large.
   int random_extent(int most) {
     constexpr std::array kEven = {2, 4, 6, 8, 12};
+    constexpr std::array kUneven = {3, 5, 6, 7, 9};
+    if (options_.uneven) return kUneven[static_cast<std::size_t>(draw(0, most))];
     return options_.even ? kEven[static_cast<std::size_t>(draw(0, most))] : draw(1, most);
   }
-  std::int64_t most_elements() const { return options_.even ? 4096 : 192; }
+  std::int64_t most_elements() const { return options_.even || options_.uneven ? 4096 : 192; }
 
   TensorId add(TensorId id, int op) {
     pool_.push_back({id, op});

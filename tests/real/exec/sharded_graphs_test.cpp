@@ -4,6 +4,7 @@
 // loss and all gradients of parameters are compared with LibTorch's.
 //
 // All in fp64: sums in another order differ by 1.1e-16 per addition, of at most some 10^4 elements.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
@@ -12,7 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/graph/op_table.h"
+#include "engine/program/spec_moves.h"
 #include "engine/program/verify.h"
+#include "engine/sharding/uneven_pieces.h"
 #include "tests/real/graph_run.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_sharding.h"
@@ -92,14 +96,29 @@ Plan random_tensor_plan(std::uint64_t seed) {
 struct ShardedRun {
   std::string problem;  // what is wrong; empty: nothing
   bool ran = false;     // the sharding was one that executors have
+  bool uneven = false;  // pieces of unlike size moved between ranks
 };
+
+bool moves_uneven_pieces(const Program& program) {
+  for (const Segment& segment : program.segments) {
+    for (const ProgramOp& op : segment.ops) {
+      if (!is_collective(op.kind)) continue;
+      for (const auto* operands : {&op.reads, &op.writes}) {
+        if (is_uneven(spec_of(program, program.values[(*operands)[0].value]), program.mesh))
+          return true;
+      }
+    }
+  }
+  return false;
+}
 
 Graph graph_of(std::uint64_t seed, const Plan& plan, bool images = false,
                std::optional<OpKind> only = {}) {
   return random_graph(seed, {.ops = 2 + static_cast<int>(seed % 9),
                              .layers = plan.parallel.pipeline,
                              .only = only,
-                             .even = true,
+                             .even = seed % 2 == 0,
+                             .uneven = seed % 2 == 1,
                              .images = images});
 }
 
@@ -109,7 +128,8 @@ std::optional<Program> sharded_program(std::uint64_t seed, const Graph& graph, c
   CompileOptions options;
   options.verify = true;
   options.plan_sharding = [&](Graph& sharded, Sharding& sharding) {
-    if (!plan_random_sharding(seed, {}, sharded, sharding)) throw std::runtime_error("no strategy");
+    if (!plan_random_sharding(seed, {.uneven = true}, sharded, sharding))
+      throw std::runtime_error("no strategy");
   };
   try {
     return compile_graph(graph, plan, options);
@@ -127,22 +147,26 @@ ShardedRun run_sharded(std::uint64_t seed, const Plan& plan, bool images = false
   const Graph graph = graph_of(seed, plan, images, only);
   const auto program = sharded_program(seed, graph, plan);
   if (!program) return {};
+  const bool uneven = moves_uneven_pieces(*program);
   const GraphRun ours = run_program(*program, graph, plan, over_gloo);
-  if (!ours.greedy.empty()) return {ours.greedy.front(), true};
-  return {find_difference(graph, ours, differentiate_by_torch(graph)), true};
+  if (!ours.greedy.empty()) return {ours.greedy.front(), true, uneven};
+  if (!ours.miscounted.empty()) return {ours.miscounted.front(), true, uneven};
+  return {find_difference(graph, ours, differentiate_by_torch(graph)), true, uneven};
 }
 
 void check_seeds(std::uint64_t first, std::uint64_t count, bool images = false,
                  std::optional<OpKind> only = {}) {
-  std::uint64_t ran = 0;
+  std::uint64_t ran = 0, uneven = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     CAPTURE(seed);
     const ShardedRun run =
         run_sharded(seed, random_tensor_plan(seed), images, /*over_gloo=*/false, only);
     CHECK(run.problem == "");
     ran += run.ran ? 1 : 0;
+    uneven += run.uneven ? 1 : 0;
   }
   CHECK(ran > count / 2);
+  CHECK(uneven > count / 5);
 }
 
 // --- planted mistakes ---
@@ -233,6 +257,39 @@ bool keep_on_all(Program& program) {
       [&](Segment& segment, std::size_t k) { segment.ops[k].kind = OpKind::kPad; });
 }
 
+/// Whether a kernel makes the value: who moves it there would move it by the wrong spec, too.
+bool is_computed(const Program& program, ValueId value) {
+  bool computed = false;
+  for (const Segment& segment : program.segments) {
+    for (const ProgramOp& op : segment.ops) {
+      const bool made = std::any_of(op.writes.begin(), op.writes.end(),
+                                    [&](const Operand& one) { return one.value == value; });
+      if (made && (is_spec_move(op.kind) || op.kind == OpKind::kLoad)) return false;
+      computed = computed || made;
+    }
+  }
+  return computed;
+}
+
+/// A tensor's uneven pieces are gathered as if the last ranks had one more, not the first.
+bool swap_counts(Program& program) {
+  const auto gathers = [&](const Segment&, const ProgramOp& op) {
+    const int dim = program.attrs[op.attrs].dim;
+    if (op.kind != OpKind::kAllGather || dim < 0) return false;
+    const TensorSpec spec = spec_of(program, program.values[op.reads[0].value]);
+    const DimSplit& split = spec.dims.begin()[dim];
+    return split.parts.size() == 1 && is_uneven(split, program.mesh) &&
+           is_computed(program, op.reads[0].value);
+  };
+  return damage_first(program, gathers, [&](Segment& segment, std::size_t k) {
+    const ProgramOp& op = segment.ops[k];
+    Value& read = program.values[op.reads[0].value];
+    TensorSpec spec = spec_of(program, read);
+    spec.dims.begin()[program.attrs[op.attrs].dim].parts.front().reversed = true;
+    read.spec = add_spec(program, spec);
+  });
+}
+
 struct Planted {
   int tried = 0;
   int seen_in_values = 0;
@@ -272,6 +329,7 @@ TEST_CASE("mistakes in sharded Programs change values, and are found in their sp
        {Planting{"a sum is left out", leave_out_sum}, Planting{"a sum is taken twice", sum_twice},
         Planting{"a gradient is reduced over one of two axes", reduce_over_one_axis},
         Planting{"pieces are gathered in another order", swap_axes},
+        Planting{"counts of uneven pieces are swapped", swap_counts},
         Planting{"all ranks keep what one was to", keep_on_all}}) {
     CAPTURE(mistake.name);
     const Planted planted = plant(mistake.damage, 5);

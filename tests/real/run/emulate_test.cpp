@@ -77,6 +77,20 @@ TEST_CASE("every rank of a plan runs alone in the memory that the Program says")
   }
 }
 
+TEST_CASE("ranks with pieces of unlike size run alone") {
+  const TrainingFolder folder;
+  const auto json =
+      answer(folder, folder.path("study.yaml") +
+                         " --rank 0,3 --set cluster.ranks=4 --set parallel.tensor=4 --set "
+                         "parallel.sequence_parallel=true --set model.seq_len=13 --set "
+                         "'sharding={\"*.mlp.fc1\": {weight: [tp, R]}}'");
+  REQUIRE(json.at("ranks").size() == 2);
+  for (const auto& rank : json.at("ranks")) {
+    CHECK(rank.at("compute").at("measured_s").get<double>() > 0);
+    CHECK(rank.at("memory").at("values_peak_bytes") == rank.at("memory").at("predicted_bytes"));
+  }
+}
+
 TEST_CASE("a plan for GPUs is emulated with the cpu's kernels, and says whose Program that is") {
   const TrainingFolder folder;
   write_text(
