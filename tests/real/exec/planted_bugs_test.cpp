@@ -1,4 +1,4 @@
-// Wrong gradients are noticed: five bugs of the kinds that happen, planted into the Program of a
+// Wrong gradients are noticed: bugs of the kinds that happen, planted into the Program of a
 // layout, each moves the first step's gradients past the tolerance that right layouts keep.
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine/program/verify.h"
+#include "tests/real/layouts.h"
 #include "tests/real/loopback_run.h"
 
 namespace trainyard {
@@ -40,11 +42,12 @@ double worst_difference(const LoopbackRun& one, const LoopbackRun& many) {
 
 using Plant = std::function<void(Program&)>;
 
-double with_bug(const std::vector<std::string>& sets, const Plant& plant) {
-  const LoopbackRun one = run_loopback(kStudy, {}, {.steps = 1});
+/// `both`: what one device is told, too.
+double with_bug(const Sets& sets, const Plant& plant, const Sets& both = {}) {
+  const LoopbackRun one = run_loopback(kStudy, both, {.steps = 1});
   LoopbackOptions options;
   options.plant = plant;
-  return worst_difference(one, run_loopback(kStudy, sets, options));
+  return worst_difference(one, run_loopback(kStudy, joined(both, sets), options));
 }
 
 Segment& segment(Program& program, const std::string& name) {
@@ -116,6 +119,32 @@ TEST_CASE("an all-reduce that is missed is noticed") {
           const auto reduce = find_call(program, calls, "0REDUCE_GRAD");
           if (reduce != calls.end()) calls.erase(reduce);
         }) > 1000);
+}
+
+TEST_CASE("a dropout that begins at the place of another axis is noticed, and the op named") {
+  // Tokens are cut over tp0, then tp1: rank (0, 1) has the second quarter of them. Told that tp1
+  // cuts first, it drops out what is the third quarter's to drop.
+  const Sets both = {"training.dropout=0.1"};
+  const Sets sets = {"cluster.ranks=4", "parallel.tensor={tp0: 2, tp1: 2}",
+                     "parallel.sequence_parallel=true"};
+  CHECK(with_bug(sets, nullptr, both) < 1);
+  std::string found;
+  const auto swap_axes = [&](Program& program) {
+    for (ProgramOp& op : segment(program, "0F").ops) {
+      if (op.kind != OpKind::kDropout || op.part != OpPart::kForward) continue;
+      Value& dropped = program.values[op.writes[0].value];
+      TensorSpec spec = spec_of(program, dropped);
+      Axes& axes = spec.dims[1].parts.front().axes;
+      if (axes.size() < 2) continue;
+      std::swap(axes[0], axes[1]);
+      dropped.spec = add_spec(program, spec);
+      found = find_violation(program).value_or("");
+      return;
+    }
+    throw std::runtime_error("no dropout whose tokens two axes cut");
+  };
+  CHECK(with_bug(sets, swap_axes, both) > 1000);
+  CHECK(found.find("dropout") != found.npos);
 }
 
 TEST_CASE("a bucket that is reduced too early is noticed") {
