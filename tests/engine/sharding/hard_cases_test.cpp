@@ -105,6 +105,19 @@ TEST_CASE("SageMaker: features over data ranks") {
         "reduce_scatter dim 0 over t, backward all_gather");
 }
 
+TEST_CASE("MAP: on the axes of the machine every op has its own strategy") {
+  // The first linear splits rows over one axis and outputs over two, the second one rows over two
+  // and inputs over one; between them the axis that changes its dim is exchanged.
+  CHECK(split("linear", {{8, 16}, {64, 16}}, {{"d0", {kDp}}, {"o", {kTp0, kTp1}}}) ==
+        "[dp, R] E(tp0 tp1) , [tp0 tp1, R] E(dp) -> [dp, tp0 tp1]");
+  CHECK(moves("[dp, tp0 tp1]", "[dp tp1, tp0]", {8, 64}) ==
+        "all_to_all dim 1 to 0 over tp1, backward all_to_all");
+  CHECK(split("linear", {{8, 64}, {16, 64}}, {{"d0", {kDp, kTp1}}, {"i", {kTp0}}}) ==
+        "[dp tp1, tp0] , [R, tp0] E(dp tp1) -> [dp tp1, R] P(tp0)");
+  CHECK(moves("[dp tp1, R] P(tp0)", "[dp tp1 tp0, R]", {8, 16}) ==
+        "reduce_scatter dim 0 over tp0, backward all_gather");
+}
+
 TEST_CASE("SUMMA: both operands stored on two axes, gathered where they are used") {
   CHECK(split("linear", {{8, 16}, {32, 16}}, {{"d0", {kTp0}}, {"o", {kTp1}}}) ==
         "[tp0, R] E(tp1) , [tp1, R] E(tp0) -> [tp0, tp1]");
@@ -112,6 +125,18 @@ TEST_CASE("SUMMA: both operands stored on two axes, gathered where they are used
         "all_gather dim 1 over tp1, backward reduce_scatter");
   CHECK(moves("[R, R] H@1(tp1)", "[R, R] E(tp1)", {8, 16}) ==
         "broadcast over tp1, backward reduce");
+}
+
+TEST_CASE(
+    "3-D: both operands are gathered over one axis each, the product scattered over the third") {
+  CHECK(moves("[t tp0, tp1]", "[t, tp1] E(tp0)", {8, 16}) ==
+        "all_gather dim 0 over tp0, backward reduce_scatter");
+  CHECK(moves("[tp0, tp1 t]", "[tp0, tp1] E(t)", {32, 16}) ==
+        "all_gather dim 1 over t, backward reduce_scatter");
+  CHECK(split("linear", {{8, 16}, {32, 16}}, {{"d0", {kT}}, {"i", {kTp1}}, {"o", {kTp0}}}) ==
+        "[t, tp1] E(tp0) , [tp0, tp1] E(t) -> [t, tp0] P(tp1)");
+  CHECK(moves("[t, tp0] P(tp1)", "[t tp1, tp0]", {8, 32}) ==
+        "reduce_scatter dim 0 over tp1, backward all_gather");
 }
 
 TEST_CASE("T5's relative bias: heads over tensor ranks, its gradient summed over the data ranks") {
@@ -184,6 +209,23 @@ TEST_CASE("a vocabulary that ranks do not divide") {
   // The rank that has no row receives all three, of 16 elements each.
   const Move gather{AxisState::kSplit, AxisState::kReplicated, {kTp0, kTp1}, 0, -1, 0};
   CHECK(move_cost(gather, table, whole, {3, 16}, mesh, costs).forward_bytes == 48);
+}
+
+TEST_CASE("an embedding that a mesh of one replica and one of three share, with ZeRO-1") {
+  // Its home has one replica, whose gradient is whole; the others' summands are added up on their
+  // own mesh first. Weights come back whole, and the optimizer's state is in shards.
+  CHECK(to_text(dual(std::get<TensorSpec>(parse_spec("[tp0, R] E(dp)", transformer_mesh()))),
+                transformer_mesh()) == "[tp0, R] P(dp)");
+  CHECK(moves("[tp0, R] P(dp)", "[tp0, R]", {16, 8}) == "all_reduce over dp, backward nothing");
+  CHECK(moves("[tp0 dp, R]", "[tp0, R]", {16, 8}) == "all_gather dim 0 over dp, backward slice");
+}
+
+TEST_CASE("chunks of a batch: each replica cuts its own rows") {
+  // b is (A chunk rest): the replicas cut A, so that chunk k of all is the k-th of each one's rows.
+  const OpParameters four{{}, {}, {}, 0, false, {{"c", 4}}};
+  CHECK(split("pieces", {{8, 16}}, {{"c", {kDp}}}, four) == "[dp, R] -> [dp, R, R]");
+  CHECK(moves("[dp, R, R] P(tp0)", "[dp, R, R]", {4, 2, 16}) ==
+        "all_reduce over tp0, backward nothing");
 }
 
 TEST_CASE("an uneven batch between three and five replicas") {
