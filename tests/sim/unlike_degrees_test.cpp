@@ -16,7 +16,7 @@
 #include "report/report.h"
 #include "report/timeline.h"
 #include "report/trace_json.h"
-#include "sim/simgrid_executor.h"
+#include "sim/network_executor.h"
 #include "study/study_writer.h"
 #include "tests/support/random_draws.h"
 #include "tests/support/timing.h"
@@ -39,7 +39,7 @@ Trace run_one(std::optional<Fidelity> fidelity, const Program& program, const Co
   options.fold = fold;
   const std::array<Job, 1> jobs = {Job{&program, 0}};
   if (!fidelity) return AnalyticExecutor().run(jobs, costs, options);
-  return SimGridExecutor(*fidelity).run(jobs, costs, options);
+  return NetworkExecutor(*fidelity).run(jobs, costs, options);
 }
 
 }  // namespace
