@@ -38,6 +38,8 @@ constexpr int kTries = 2, kMostTries = 5;  // of the program until its answer ke
 constexpr double kNextBudget = 0.97;       // of what would do if memory were in proportion
 constexpr double kWork = 250'000;          // ops of all microbatches that budgets are tried on
 constexpr double kLeastParts = 12, kMostParts = 64, kRotorParts = 6;
+constexpr int kLarger = 10;  // budgets beyond the study's, where rotor recomputes, each by:
+constexpr double kGrowth = 1.3;
 constexpr double kFirstPrice = 10;  // memory of moves as large as the budget costs a tenth of all
 constexpr double kNextPrice = 4;
 constexpr std::int64_t kBranchSteps = 2'000;
@@ -253,7 +255,7 @@ class SplitChooser {
 
   /// The program's answers to budgets from the least that was found to what its fastest answer
   /// takes: its time is no simulated one, and what it answers to less memory may be faster. None
-  /// depends on the study's budget, so more memory has all the plans that less has.
+  /// depends on the study's budget, so more memory has all the plans that less has; but with rotor.
   void try_budgets() {
     StrategyProblem problem = problem_->problem();
     problem.budget = std::numeric_limits<double>::infinity();
@@ -272,6 +274,21 @@ class SplitChooser {
         static_cast<int>(rotor_ ? kRotorParts : std::clamp(kWork / work, kLeastParts, kMostParts));
     for (int n = 1; low < most && n < parts; ++n)
       try_budget(low + (most - low) * n / parts, kTries);
+    if (rotor_) try_larger(fastest.memory);
+  }
+
+  /// Strategies at larger budgets than there is, up to `enough` for the fastest, which rotor brings
+  /// back to it (Liu et al., section 5.3).
+  void try_larger(double enough) {
+    StrategyProblem problem = problem_->problem();
+    problem.budget = std::max(0.0, budget_ - fixed_) * study_.parallel.pipeline;
+    for (int n = 0; n < kLarger && problem.budget < enough; ++n, problem.budget *= kGrowth) {
+      const auto found = choose_strategies(problem, options());
+      const auto* chosen = std::get_if<ChosenStrategies>(&found);
+      if (chosen == nullptr) continue;
+      try_choice("op by op, within " + bytes_text(problem.budget / study_.parallel.pipeline),
+                 chosen->choice);
+    }
   }
 
   /// Less than the least so far, as long as there is.
