@@ -128,9 +128,7 @@ void read_method_chunks(Section& parallel, const Section& section, const YamlNod
     parallel.study().origins[parallel.key_path(key)] = origin_of(chunks);
 }
 
-}  // namespace
-
-void read_tensor_method(Section& parallel, ParallelConfig& config) {
+void read_method(Section& parallel, ParallelConfig& config) {
   const auto node = parallel.given("tensor_method");
   if (!node) return;
   const auto read_name = [&](const YamlNode& name) {
@@ -183,6 +181,14 @@ void read_tensor_method(Section& parallel, ParallelConfig& config) {
   });
   section.finish();
   refuse_keys_of_others(section, parallel.study(), tensor_method(config.tensor_method));
+}
+
+}  // namespace
+
+void read_tensor_method(Section& parallel, ParallelConfig& config) {
+  read_method(parallel, config);
+  const auto& own_samples = tensor_method(config.tensor_method).own_samples;
+  config.own_samples = own_samples != nullptr && own_samples(config);
 }
 
 void read_tensor_overlap(Section& parallel, std::string& text) {

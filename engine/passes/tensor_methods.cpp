@@ -91,6 +91,8 @@ MethodPlan told_smp(const ParallelConfig& parallel) {
       plan_smp};
 }
 
+bool smp_brings_samples(const ParallelConfig& parallel) { return !parallel.smp.prescaled_batch; }
+
 MethodPlan told_map(const ParallelConfig& parallel) { return {map_plan(parallel), plan_map}; }
 
 template <auto planner>
@@ -167,7 +169,9 @@ const std::array<TensorMethod, 8> kMethods = {{{"megatron",
                                                 ways_of_smp,
                                                 nullptr,
                                                 check_smp,
-                                                nullptr},
+                                                nullptr,
+                                                false,
+                                                smp_brings_samples},
                                                method_of<plan_summa>("summa-2d", kSquareMeshes),
                                                method_of<plan_summa>("summa-2.5d", kLayeredMeshes),
                                                method_of<plan_cube>("3d", kCubeMeshes),

@@ -71,6 +71,8 @@ struct TensorMethod {
   std::variant<ChosenMesh, Infeasible> (*choose_mesh)(const Plan& plan,
                                                       const Cluster& cluster) = nullptr;
   bool splits_sequences = false;  // where that costs least, whatever is said of them
+  /// Whether each rank of a tensor group brings samples of its own; nullptr: all have the same.
+  bool (*own_samples)(const ParallelConfig& parallel) = nullptr;
 };
 
 std::span<const TensorMethod> tensor_methods();

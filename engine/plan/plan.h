@@ -138,6 +138,7 @@ struct ParallelConfig {
   ContextConfig context;
   int expert = 1;
   bool sequence_parallel = false;
+  bool own_samples = false;  // each rank of a tensor group brings some, as its method's row says
   ZeroConfig zero;
   std::string placement = "DPT";  // letters D P C E T, rightmost fastest, missing ones left of T
   bool scatter_gather = true;     // pipeline sends are split over the tensor group
@@ -161,7 +162,7 @@ struct ParallelConfig {
     return tensor_mesh.size() > 1 && tensor_mesh.back() > 1 ? tensor_mesh : std::vector<int>{};
   }
   /// Ranks of a tensor group that each bring the samples of a microbatch, and compute those of all.
-  int batch_ranks() const { return tensor_method == "smp" && !smp.prescaled_batch ? tensor : 1; }
+  int batch_ranks() const { return own_samples ? tensor : 1; }
   /// Ranks that have the same parameters, and add up their gradients.
   std::int64_t gradient_ranks() const { return std::int64_t{data} * context.degree; }
   /// Those of them that divide what ZeRO divides; HSDP has several such groups.
@@ -196,7 +197,7 @@ struct LearningRate {
 
 struct TrainingConfig {
   std::int64_t global_batch = 0;  // sequences per optimizer step
-  /// Sequences per microbatch and data-parallel replica, of method smp per rank that brings some
+  /// Sequences per microbatch and data-parallel replica, or rank of a tensor group that brings some
   /// (ParallelConfig::batch_ranks()); of unequal ones the largest. With replicas
   /// of each pipeline rank (ParallelConfig::replicas), of a microbatch over all of them.
   std::int64_t microbatch = 1;
