@@ -96,6 +96,12 @@ Names check_config_beside(const ModelConfig& model, const std::string& path) {
   try {
     theirs = read_hugging_face_config(file).config;
   } catch (const ConfigError& reason) {
+    // What it says of a family that is known is said of the weights' model.
+    if (!reason.key_path().empty() && reason.key_path() != "model_type") {
+      throw ConfigError(
+          reason.where(), reason.key_path(),
+          reason.problem() + ", in the config.json beside --weights " + printable(path));
+    }
     return {"--weights " + printable(path) +
             ": its config.json is not compared with the model: " + reason.what()};
   }

@@ -73,6 +73,21 @@ TEST_CASE("weights of equal shapes are another model's where their config.json s
   CHECK(warnings_of() ==
         std::vector<std::string>{"--weights " + folder +
                                  ": their model has model.norm_eps 1.0e-05 (here 0.001)"});
+  // What no model of the family has is not the study's either.
+  {
+    std::ifstream file(folder + "/config.json");
+    std::string text(std::istreambuf_iterator<char>(file), {});
+    const std::string was = "\"activation_function\": \"";
+    const std::size_t at = text.find(was);
+    REQUIRE(at != std::string::npos);
+    text.insert(at + was.size(), "leaky_");
+    std::ofstream(folder + "/config.json") << text;
+  }
+  study.model = tiny(Family::kGpt);
+  CHECK_THAT(problem(folder),
+             Catch::StartsWith(folder + "/config.json:") &&
+                 Catch::Contains(": activation_function: unknown activation 'leaky_gelu'") &&
+                 Catch::EndsWith(", in the config.json beside --weights " + folder));
   // What is no config.json of a model that there is says nothing of it.
   std::ofstream(folder + "/config.json") << "{}";
   const auto warnings = warnings_of();
