@@ -1,11 +1,8 @@
 // From the bytes of an ONNX file, a protocol buffer, to an OnnxModel.
-#define ONNX_ML 1
-#define ONNX_NAMESPACE onnx
 #include <google/protobuf/arena.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/unknown_field_set.h>
-#include <onnx/onnx_pb.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -19,6 +16,7 @@
 #include "engine/base/user_text.h"
 #include "models/onnx/module_path.h"
 #include "models/onnx/onnx_model.h"
+#include "models/onnx/tensor_proto.h"
 
 namespace trainyard {
 
@@ -28,47 +26,6 @@ constexpr std::int64_t kFirstOpset = 13, kLastOpset = 23;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 constexpr int kMostDims = 64;
 constexpr int kMetadataField = 9;  // of NodeProto, since IR version 10
-
-std::optional<OnnxType> type_of(int type) {
-  using T = onnx::TensorProto;
-  switch (type) {
-    case T::FLOAT: return OnnxType::kFloat;
-    case T::DOUBLE: return OnnxType::kDouble;
-    case T::FLOAT16: return OnnxType::kFloat16;
-    case T::BFLOAT16: return OnnxType::kBfloat16;
-    case T::INT64: return OnnxType::kInt64;
-    case T::INT32: return OnnxType::kInt32;
-    case T::INT16: return OnnxType::kInt16;
-    case T::INT8: return OnnxType::kInt8;
-    case T::UINT8: return OnnxType::kUint8;
-    case T::BOOL: return OnnxType::kBool;
-    default: return std::nullopt;
-  }
-}
-
-template <typename Number, typename List>
-std::string bytes_of(const List& list) {
-  std::string bytes;
-  for (const auto one : list) {
-    const auto value = static_cast<Number>(one);
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  return bytes;
-}
-
-/// What stands in a field of numbers instead of raw bytes.
-std::string bytes_of_fields(const onnx::TensorProto& proto, OnnxType type) {
-  switch (type) {
-    case OnnxType::kFloat: return bytes_of<float>(proto.float_data());
-    case OnnxType::kDouble: return bytes_of<double>(proto.double_data());
-    case OnnxType::kInt64: return bytes_of<std::int64_t>(proto.int64_data());
-    case OnnxType::kInt32: return bytes_of<std::int32_t>(proto.int32_data());
-    case OnnxType::kFloat16:
-    case OnnxType::kBfloat16:
-    case OnnxType::kInt16: return bytes_of<std::uint16_t>(proto.int32_data());
-    default: return bytes_of<std::uint8_t>(proto.int32_data());
-  }
-}
 
 class Reader {
  public:
