@@ -39,9 +39,11 @@ Extents local_extents(const Value& value) {
   return extents;
 }
 
-/// Elements that a rank has of one value, and another has of another one.
-double elements_of_both(const Program& program, const Value& one, const Coordinate& at,
-                        const Value& other, const Coordinate& other_at) {
+/// The product over dims of what `count` makes of the ranges that a rank has of one value, and
+/// another has of another one.
+template <typename Count>
+double product_over_dims(const Program& program, const Value& one, const Coordinate& at,
+                         const Value& other, const Coordinate& other_at, const Count& count) {
   const TensorSpec spec = spec_of(program, one), other_spec = spec_of(program, other);
   const MeshAt mesh(program.mesh, at);
   const Extents whole = whole_extents(spec, local_extents(one), *mesh);
@@ -49,27 +51,30 @@ double elements_of_both(const Program& program, const Value& one, const Coordina
   for (std::size_t d = 0; d < whole.size(); ++d) {
     const auto held = dim_ranges(spec.dims[d], whole[d], *mesh, at);
     const auto held_there = dim_ranges(other_spec.dims[d], whole[d], *mesh, other_at);
-    elements *= static_cast<double>(overlap(held, held_there));
+    elements *= static_cast<double>(count(held, held_there));
   }
   return elements;
+}
+
+/// Elements that a rank has of one value, and another has of another one.
+double elements_of_both(const Program& program, const Value& one, const Coordinate& at,
+                        const Value& other, const Coordinate& other_at) {
+  return product_over_dims(program, one, at, other, other_at,
+                           [](const IndexRanges& held, const IndexRanges& held_there) {
+                             return overlap(held, held_there);
+                           });
 }
 
 /// Elements that a rank has, and the next member has not; dims in which they have the same are
 /// whole.
 double exclusive_elements(const Program& program, const Value& value, const Coordinate& at,
                           const Coordinate& next) {
-  const TensorSpec spec = spec_of(program, value);
-  const MeshAt mesh(program.mesh, at);
-  const Extents whole = whole_extents(spec, local_extents(value), *mesh);
-  double elements = 1;
-  for (std::size_t d = 0; d < whole.size(); ++d) {
-    const auto held = dim_ranges(spec.dims[d], whole[d], *mesh, at);
-    const auto held_there = dim_ranges(spec.dims[d], whole[d], *mesh, next);
-    std::int64_t own = held == held_there ? 0 : -overlap(held, held_there);
-    for (const IndexRange& range : held) own += range.size();
-    elements *= static_cast<double>(own);
-  }
-  return elements;
+  return product_over_dims(program, value, at, value, next,
+                           [](const IndexRanges& held, const IndexRanges& held_there) {
+                             std::int64_t own = held == held_there ? 0 : -overlap(held, held_there);
+                             for (const IndexRange& range : held) own += range.size();
+                             return own;
+                           });
 }
 
 /// What an all-reduce adds up: parts that its axes split are one rank's already.
