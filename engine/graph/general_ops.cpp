@@ -71,7 +71,7 @@ std::vector<TensorId> GraphBuilder::add_split(std::string_view module, TensorId 
   const Shape whole = shape(x);
   Op op;
   op.kind = OpKind::kSplit;
-  op.attrs = attrs;
+  op.attrs = recent_attrs_.share(attrs);
   op.inputs = {x};
   std::vector<TensorId> parts;
   std::int64_t offset = 0;

@@ -35,7 +35,7 @@ class ShapeCheck {
       case OpKind::kClamp: return one_to_one() && y() == x() ? "" : misfit();
       case OpKind::kZeroPad: return zero_pad();
       case OpKind::kWhere: return where();
-      case OpKind::kSplit: return op_.attrs.dim < 0 ? "" : parts(op_.inputs[0], op_.outputs);
+      case OpKind::kSplit: return op_.attrs->dim < 0 ? "" : parts(op_.inputs[0], op_.outputs);
       case OpKind::kConcat:
         return op_.outputs.size() == 1 ? parts(op_.outputs[0], op_.inputs) : misfit();
       case OpKind::kNarrow: return narrow();
@@ -62,7 +62,7 @@ class ShapeCheck {
   bool one_to_one() const { return op_.inputs.size() == 1 && op_.outputs.size() == 1; }
   bool two_to_one() const { return op_.inputs.size() == 2 && op_.outputs.size() == 1; }
   bool has_dim() const {
-    return one_to_one() && op_.attrs.dim >= 0 && op_.attrs.dim < std::ssize(x());
+    return one_to_one() && op_.attrs->dim >= 0 && op_.attrs->dim < std::ssize(x());
   }
 
   std::string misfit() const {
@@ -78,7 +78,7 @@ class ShapeCheck {
   }
 
   std::string pieces() const {
-    const int dim = op_.attrs.dim;
+    const int dim = op_.attrs->dim;
     if (!has_dim() || y().size() != x().size() + 1) return misfit();
     Shape joined = y();
     joined.begin()[dim] *= joined.begin()[dim + 1];
@@ -87,7 +87,7 @@ class ShapeCheck {
   }
 
   std::string permute() const {
-    const DimList& dims = op_.attrs.dims;
+    const DimList& dims = op_.attrs->dims;
     if (!one_to_one() || dims.size() != x().size() || y().size() != x().size()) return misfit();
     DimList sorted;
     for (int dim = 0; dim < std::ssize(x()); ++dim) sorted.push_back(dim);
@@ -103,7 +103,7 @@ class ShapeCheck {
   template <typename Ids>
   std::string parts(TensorId whole, const Ids& parts) const {
     const Shape& all = shape(whole);
-    const int dim = op_.attrs.dim;
+    const int dim = op_.attrs->dim;
     if (dim < 0 || dim >= std::ssize(all) || parts.empty()) return misfit();
     std::int64_t sum = 0;
     for (const TensorId part : parts) {
@@ -117,8 +117,8 @@ class ShapeCheck {
 
   std::string narrow() const {
     if (!has_dim() || y().size() != x().size()) return misfit();
-    const int dim = op_.attrs.dim;
-    const std::int64_t length = y().begin()[dim], begin = op_.attrs.begin;
+    const int dim = op_.attrs->dim;
+    const std::int64_t length = y().begin()[dim], begin = op_.attrs->begin;
     if (y() != with_dim(x(), dim, length)) return misfit();
     if (begin >= 0 && begin <= x().begin()[dim] - length) return {};
     return "elements " + std::to_string(begin) + " to " + std::to_string(begin + length) +
@@ -127,8 +127,8 @@ class ShapeCheck {
 
   std::string zero_pad() const {
     if (!has_dim() || y().size() != x().size()) return misfit();
-    const std::int64_t before = op_.attrs.begin, behind = op_.attrs.end;
-    const int dim = op_.attrs.dim;
+    const std::int64_t before = op_.attrs->begin, behind = op_.attrs->end;
+    const int dim = op_.attrs->dim;
     const std::int64_t all = x().begin()[dim] + before + behind;
     if (before < 0 || behind < 0) return "pads with fewer than no zeros";
     return y() == with_dim(x(), dim, all) ? "" : misfit();
@@ -180,7 +180,7 @@ class ShapeCheck {
   std::string sum() const {
     if (!one_to_one()) return misfit();
     DimList seen;
-    for (const int dim : op_.attrs.dims) {
+    for (const int dim : op_.attrs->dims) {
       if (dim >= std::ssize(x()) || std::count(seen.begin(), seen.end(), dim) > 0)
         return "sums dims that " + to_text(x()) + " does not have, or one twice";
       seen.push_back(dim);

@@ -213,18 +213,18 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
   const Shape& y = graph.tensors[op.outputs[0]].shape;
   switch (op.kind) {
     case OpKind::kLinear: {
-      if (!has_inputs(op.attrs.has_bias ? 3 : 2)) return "too few inputs";
+      if (!has_inputs(op.attrs->has_bias ? 3 : 2)) return "too few inputs";
       const Shape& w = input(1);
       if (w.size() != 2 || input(0).back() != w[1] || y.back() != w[0]) {
         return "weight " + to_text(w) + " does not take " + to_text(input(0)) + " to " + to_text(y);
       }
-      if (op.attrs.has_bias && input(2) != Shape{w[0]}) {
+      if (op.attrs->has_bias && input(2) != Shape{w[0]}) {
         return "bias " + to_text(input(2)) + " does not match weight " + to_text(w);
       }
       return {};
     }
     case OpKind::kNormalize: {
-      if (!has_inputs(op.attrs.unbiased ? 3 : 4)) return "too few inputs";
+      if (!has_inputs(op.attrs->unbiased ? 3 : 4)) return "too few inputs";
       const Shape& moments = input(1);
       if (input(2) != Shape{input(0).back()} || moments.size() != input(0).size())
         return "weight " + to_text(input(2)) + " does not match " + to_text(input(0));
@@ -238,7 +238,7 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
       return {};
     case OpKind::kLayerNorm:
     case OpKind::kRmsNorm:
-      if (!has_inputs(op.kind == OpKind::kLayerNorm && !op.attrs.unbiased ? 3 : 2))
+      if (!has_inputs(op.kind == OpKind::kLayerNorm && !op.attrs->unbiased ? 3 : 2))
         return "too few inputs";
       if (op.outputs.size() != 2) return "a norm has two outputs, y and its statistics";
       if (input(1) != Shape{input(0).back()}) {
@@ -272,11 +272,11 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
       }
       return {};
     case OpKind::kAttention: {
-      if (!has_inputs(op.attrs.packed ? 1 : 2)) return "too few inputs";
-      const std::int64_t q = std::int64_t{op.attrs.heads} * op.attrs.head_dim;
-      const std::int64_t kv = 2 * std::int64_t{op.attrs.kv_heads} * op.attrs.head_dim;
-      const bool fits = op.attrs.packed ? input(0).back() == q + kv
-                                        : input(0).back() == q && input(1).back() == kv;
+      if (!has_inputs(op.attrs->packed ? 1 : 2)) return "too few inputs";
+      const std::int64_t q = std::int64_t{op.attrs->heads} * op.attrs->head_dim;
+      const std::int64_t kv = 2 * std::int64_t{op.attrs->kv_heads} * op.attrs->head_dim;
+      const bool fits = op.attrs->packed ? input(0).back() == q + kv
+                                         : input(0).back() == q && input(1).back() == kv;
       if (!fits || y.back() != q) return "heads do not match " + to_text(input(0));
       return {};
     }

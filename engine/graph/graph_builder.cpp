@@ -162,7 +162,7 @@ TensorId GraphBuilder::rms_norm_of_groups(std::string_view module, TensorId x,
   const WeightAndBias given{norm_weight(std::string(module), shape(x).back(), norm_shift_)};
   if (groups == 1) return rms_norm(module, x, given);
   const TensorId y = norm(module, OpKind::kRmsNorm, x, given, groups);
-  graph_.ops.back().attrs.groups = static_cast<std::int32_t>(groups);
+  graph_.ops.back().attrs.set(&OpAttrs::groups, static_cast<std::int32_t>(groups));
   return y;
 }
 
@@ -323,7 +323,7 @@ TensorId GraphBuilder::add_op(std::string_view module, OpKind kind, const OpAttr
                               std::span<const TensorId> inputs, const Shape& output, DType dtype) {
   Op op;
   op.kind = kind;
-  op.attrs = attrs;
+  op.attrs = recent_attrs_.share(attrs);
 
   Tensor tensor;
   tensor.name = activation_name(module_index(module), kind);

@@ -314,6 +314,7 @@ class GraphBuilder {
   std::string activation_name(PathId module, OpKind kind);
 
   Graph graph_;
+  RecentAttrs recent_attrs_;
   DType compute_;
   std::int32_t layer_ = -1;
   std::int8_t sublayer_ = 0;

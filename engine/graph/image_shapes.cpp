@@ -56,29 +56,29 @@ class ImageShapeCheck {
   }
 
   std::string convolution() const {
-    if (!has(op_.attrs.has_bias ? 3 : 2, 1) || x(1).size() != kImageDims) return misfit();
+    if (!has(op_.attrs->has_bias ? 3 : 2, 1) || x(1).size() != kImageDims) return misfit();
     const Shape& w = x(1);
-    const std::int64_t groups = op_.attrs.groups;  // of all ranks
+    const std::int64_t groups = op_.attrs->groups;  // of all ranks
     const std::int64_t here = x()[1] / w[1];
     if (groups < 1 || x()[1] % w[1] != 0 || here == 0 || groups % here != 0 || w[0] % here != 0)
       return "of " + std::to_string(groups) + " groups: weight " + to_text(w) + " does not take " +
              to_text(x());
-    if (op_.attrs.has_bias && x(2) != Shape{w[0]}) return misfit();
+    if (op_.attrs->has_bias && x(2) != Shape{w[0]}) return misfit();
     const HeightWidth window{static_cast<std::int32_t>(w[2]), static_cast<std::int32_t>(w[3])};
     return windows(window, w[0]);
   }
 
   /// The other way round: its result is what a convolution would take to its operand.
   std::string transposed() const {
-    if (!has(op_.attrs.has_bias ? 3 : 2, 1) || x(1).size() != kImageDims) return misfit();
+    if (!has(op_.attrs->has_bias ? 3 : 2, 1) || x(1).size() != kImageDims) return misfit();
     const Shape& w = x(1);
-    const std::int64_t groups = op_.attrs.groups;  // of all ranks
+    const std::int64_t groups = op_.attrs->groups;  // of all ranks
     const std::int64_t out = y().size() == kImageDims ? y()[1] : 0;
     const std::int64_t here = out / w[1];
     if (groups < 1 || w[0] != x()[1] || here == 0 || groups % here != 0 || w[0] % here != 0)
       return "of " + std::to_string(groups) + " groups: weight " + to_text(w) + " does not take " +
              to_text(x());
-    if (out % w[1] != 0 || (op_.attrs.has_bias && x(2) != Shape{out})) return misfit();
+    if (out % w[1] != 0 || (op_.attrs->has_bias && x(2) != Shape{out})) return misfit();
     const HeightWidth window{static_cast<std::int32_t>(w[2]), static_cast<std::int32_t>(w[3])};
     const HeightWidth made = transposed_size(x(), window, op_.attrs);
     const OpAttrs& a = op_.attrs;
@@ -98,7 +98,7 @@ class ImageShapeCheck {
     if (!has(3, 2) || y() != x() || x(1) != Shape{x()[1]} || x(2) != x(1)) return misfit();
     const Shape& statistics = shape(op_.outputs[1]);
     if (statistics.size() != 3 || statistics[0] != x()[0] || statistics[1] != 2) return misfit();
-    const std::int64_t groups = op_.attrs.groups;  // of all ranks
+    const std::int64_t groups = op_.attrs->groups;  // of all ranks
     const std::int64_t here = statistics[2];
     const bool fits = groups > 0 && groups % here == 0 && x()[1] % here == 0;
     return fits ? "" : "of " + std::to_string(groups) + " groups does not divide " + to_text(x());
@@ -122,7 +122,7 @@ class ImageShapeCheck {
   }
 
   std::string batch_norm() const {
-    const std::int64_t samples = op_.attrs.samples;
+    const std::int64_t samples = op_.attrs->samples;
     if (!has(3 + averages(), 2) || y() != x() || !of_channels(1)) return misfit();
     if (samples < 1 || x()[0] % samples != 0)
       return "of " + std::to_string(samples) + " samples each does not divide " +
@@ -138,7 +138,7 @@ class ImageShapeCheck {
   }
 
   /// Inputs that a batch norm has behind weight and bias.
-  std::size_t averages() const { return op_.attrs.momentum > 0 ? 2 : 0; }
+  std::size_t averages() const { return op_.attrs->momentum > 0 ? 2 : 0; }
   /// Inputs from `first` on.
   bool of_channels(std::size_t first) const {
     return std::all_of(op_.inputs.begin() + first, op_.inputs.end(),

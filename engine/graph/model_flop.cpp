@@ -27,8 +27,8 @@ Flop flop_of(const Graph& graph, const Op& op) {
     case OpKind::kAttention: {
       // Scores q k^T and context p v: each a GEMM [Sq, H] x [H, Sk] per head.
       const Shape& queries = shape(0);
-      const std::int64_t keys = shape(op.attrs.packed ? 0 : 1)[1];
-      const std::int64_t width = std::int64_t{op.attrs.heads} * op.attrs.head_dim;
+      const std::int64_t keys = shape(op.attrs->packed ? 0 : 1)[1];
+      const std::int64_t width = std::int64_t{op.attrs->heads} * op.attrs->head_dim;
       return 2 * 2.0 * static_cast<double>(queries[0]) * static_cast<double>(queries[1]) *
              static_cast<double>(keys) * static_cast<double>(width);
     }

@@ -172,7 +172,7 @@ class StageCutter {
   Op moved(OpKind kind, const Op& reader, TensorId from, TensorId to) {
     Op op = connecting(kind, reader, from, to);
     if (scatter_.last_dim)
-      op.attrs.dim = static_cast<std::int8_t>(std::ssize(tensor(to).shape) - 1);
+      op.attrs.set(&OpAttrs::dim, static_cast<std::int8_t>(std::ssize(tensor(to).shape) - 1));
     return op;
   }
 

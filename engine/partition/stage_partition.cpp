@@ -188,7 +188,7 @@ Indexed<OpId, bool> stage_begins(const Graph& graph) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::pair<OpId, OpId>> cores;  // layer, sublayer
   for (const OpId i : graph.ops.keys()) {
     const Op& op = graph.ops[i];
-    if (op.attrs.heads > 0)
+    if (op.attrs->heads > 0)
       cores.try_emplace({op.layer, op.sublayer}, i, i).first->second.second = i;
   }
   Indexed<OpId, bool> out(graph.ops.size(), true);

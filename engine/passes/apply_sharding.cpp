@@ -171,9 +171,10 @@ class ShardingApplier {
                              ? target
                              : like(whole, name + "." + std::string(step.form.suffix), step.after);
       Op op = beside(origin, step.form.kind);
-      op.attrs.dim = static_cast<std::int8_t>(step.form.dim);
-      op.attrs.partial_gradient = step.form.partial_gradient;
-      op.attrs.maximum = step.form.kind == OpKind::kAllReduce && spec(tensor(x).spec).maximum;
+      op.attrs.set(&OpAttrs::dim, static_cast<std::int8_t>(step.form.dim));
+      op.attrs.set(&OpAttrs::partial_gradient, step.form.partial_gradient);
+      op.attrs.set(&OpAttrs::maximum,
+                   step.form.kind == OpKind::kAllReduce && spec(tensor(x).spec).maximum);
       op.inputs = {x};
       op.outputs = {y};
       // Who does nothing lies in the value, whoever reads it; who overwrites it has it alone.
@@ -202,12 +203,12 @@ class ShardingApplier {
     layer_ = origin.layer;
     sublayer_ = origin.sublayer;
     Op op = origin;
-    op.attrs.heads = split.heads;
-    op.attrs.kv_heads = split.kv_heads;
+    op.attrs.set(&OpAttrs::heads, split.heads);
+    op.attrs.set(&OpAttrs::kv_heads, split.kv_heads);
     const TensorId bias = adds_bias_behind(origin, split) ? op.inputs[2] : kNoIndex;
     if (bias != kNoIndex) {
       op.inputs.pop_back();
-      op.attrs.has_bias = false;
+      op.attrs.set(&OpAttrs::has_bias, false);
     }
     for (std::size_t i = 0; i < op.inputs.size(); ++i)
       op.inputs[i] = wanted(origin, op.inputs[i], split.operands[i]);
@@ -326,7 +327,7 @@ class ShardingApplier {
 
   /// A bias is no summand of a linear whose summands are added up at once.
   bool adds_bias_behind(const Op& origin, const SplitOp& split) {
-    return origin.kind == OpKind::kLinear && origin.attrs.has_bias &&
+    return origin.kind == OpKind::kLinear && origin.attrs->has_bias &&
            (spec(split.results[0]).partial & ~spec(tensor(origin.outputs[0]).spec).partial) != 0;
   }
 

@@ -55,11 +55,11 @@ class AttentionBlocks {
   /// [q k v] as q and [k v], which lie in it.
   std::pair<TensorId, TensorId> add_split(const Op& origin) {
     const TensorId packed = origin.inputs[0];
-    const std::int64_t width = std::int64_t{origin.attrs.heads} * origin.attrs.head_dim;
+    const std::int64_t width = std::int64_t{origin.attrs->heads} * origin.attrs->head_dim;
     OpAttrs attrs;
-    attrs.heads = origin.attrs.heads;
-    attrs.kv_heads = origin.attrs.kv_heads;
-    attrs.head_dim = origin.attrs.head_dim;
+    attrs.heads = origin.attrs->heads;
+    attrs.kv_heads = origin.attrs->kv_heads;
+    attrs.head_dim = origin.attrs->head_dim;
     attrs.packed = true;
     Op split = with_attrs(origin, OpKind::kSplit, attrs);
     const TensorId q = beside(origin, packed, "q"), kv = beside(origin, packed, "kv");
@@ -92,7 +92,7 @@ class AttentionBlocks {
   /// Cut from both ends, the neighbours of a rank's pieces come first and last.
   std::int32_t num_blocks(const Op& origin) {
     if (!rings()) return 1;
-    const std::int64_t window = origin.attrs.attended;
+    const std::int64_t window = origin.attrs->attended;
     if (window == 0 || zig_zag()) return context_.degree;
     if (window == 1) return 1;
     const std::int64_t run = tensor(origin.inputs[0]).shape[kSequenceDim] / context_.degree;
@@ -101,7 +101,7 @@ class AttentionBlocks {
   }
 
   void add_blocks(const Op& origin) {
-    check(origin.attrs.packed && !origin.attrs.has_mask, "blocks are of one sequence, unpadded");
+    check(origin.attrs->packed && !origin.attrs->has_mask, "blocks are of one sequence, unpadded");
     auto [q, kv] = add_split(origin);
     OpAttrs attrs = origin.attrs;
     attrs.packed = false;

@@ -11,7 +11,7 @@ OpId BlockGradients::shift_of(TensorId keys) {
 /// The shift the other way round.
 TensorId BlockGradients::shift_back(OpId shift, TensorId from, TensorId to) {
   Instruction back = draft_.instruction(shift, OpPart::kForward);
-  back.attrs.by = -back.attrs.by;
+  back.attrs.set(&OpAttrs::by, -back.attrs->by);
   back.reads = {from};
   back.writes = {to};
   draft_.emit(std::move(back));

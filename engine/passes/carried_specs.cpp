@@ -19,7 +19,7 @@ GroupId CarriedSpecs::group(const Instruction& move) {
   if (from == kNoIndex || to == kNoIndex) return kTensorGroup;
   const SpecTable& specs = graph_.specs;
   if (move.kind == OpKind::kRingShift) {
-    const DimSplit& dim = specs[from].dims.begin()[move.attrs.dim];
+    const DimSplit& dim = specs[from].dims.begin()[move.attrs->dim];
     return group_over(program_, dim.parts.front().axes);
   }
   if (specs[from].dims.size() != specs[to].dims.size()) return kTensorGroup;

@@ -11,7 +11,7 @@ namespace {
 
 /// Neither computed by the stage from what it holds, nor to be computed again.
 bool stands_outside(const TrainingGraph& training, const Instruction& op) {
-  const bool flat = op.attrs.dim < 0;
+  const bool flat = op.attrs->dim < 0;
   if (op.kind == OpKind::kLoad || op.kind == OpKind::kEmbedding ||
       (flat && (op.kind == OpKind::kSlice || op.kind == OpKind::kAllGather)))
     return true;

@@ -132,7 +132,7 @@ std::optional<StrategyChooser::Rated> StrategyChooser::rate(const OpQuestion& qu
     rated.choice.results.push_back(stored);
   }
   // A bias is no summand of what is added up at once: it is added behind (apply_sharding.h).
-  const bool behind = op.kind == OpKind::kLinear && op.attrs.has_bias &&
+  const bool behind = op.kind == OpKind::kLinear && op.attrs->has_bias &&
                       specs.results[0].partial != rated.choice.results[0].partial;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     TensorSpec used = specs.operands[i];

@@ -41,7 +41,7 @@ class LayoutCopier {
 
   bool is_copied(const Instruction& op, bool scatters) const {
     const bool moves = op.kind == OpKind::kAllGather || op.kind == OpKind::kReduceScatter;
-    return moves && op.attrs.dim > 0 &&
+    return moves && op.attrs->dim > 0 &&
            training_.graph.tensors[op.reads[0]].role == TensorRole::kActivation &&
            !is_fused(op, scatters);
   }

@@ -140,8 +140,8 @@ class Differentiator {
     if (!draft_.is_parameter(op.inputs[0]) && !draft_.wants_gradient(op.inputs[0])) return;
     Instruction comm = draft_.instruction(id, OpPart::kForward);
     comm.kind = kind;
-    comm.attrs.dim = static_cast<std::int8_t>(dim);
-    comm.attrs.partial_gradient = false;
+    comm.attrs.set(&OpAttrs::dim, static_cast<std::int8_t>(dim));
+    comm.attrs.set(&OpAttrs::partial_gradient, false);
     const TensorId dx = draft_.new_gradient(op.inputs[0]);
     if (in_place) tensor(dx).alias = dy;
     comm.reads = {dy};
@@ -155,9 +155,9 @@ class Differentiator {
     const Op& op = op_at(id);
     const TensorId x = op.inputs[0], y = op.outputs[0];
     // Between stages tensors are viewed as one dim: a slice of it, and what is gathered.
-    if (op.kind == OpKind::kSlice && op.attrs.dim < 0)
+    if (op.kind == OpKind::kSlice && op.attrs->dim < 0)
       return communicate(id, OpKind::kAllGather, dy, -1, false);
-    if (op.kind == OpKind::kAllGather && op.attrs.dim < 0)
+    if (op.kind == OpKind::kAllGather && op.attrs->dim < 0)
       return communicate(id, OpKind::kSlice, dy, -1, true);
     const auto& specs = draft_.training().graph.specs;
     const auto move = move_between(specs[draft_.read_as(x)], specs[draft_.read_as(y)]);

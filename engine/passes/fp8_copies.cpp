@@ -146,14 +146,15 @@ TensorId Fp8Copies::amax(TensorId of, bool weight, const Instruction& product,
   const std::string name = tensor(of).name + ".amax" + (is_again(weight, product) ? ".again" : "");
   Instruction find = beside(product, OpKind::kAmax);
   find.reads = {of};
-  find.attrs.in_passing = config_.fuses_amax && !weight && made_element_by_element(of, list);
+  find.attrs.set(&OpAttrs::in_passing,
+                 config_.fuses_amax && !weight && made_element_by_element(of, list));
   const TensorId own = number(name, role, candidates(split));
   find.writes = {own};
   list.push_back(std::move(find));
   const auto rest = static_cast<AxisSet>(split & ~axes_.current);
   if (rest == split) return own;
   Instruction reduce = beside(product, OpKind::kAllReduce);
-  reduce.attrs.maximum = true;
+  reduce.attrs.set(&OpAttrs::maximum, true);
   reduce.reads = {own};
   const TensorId all = number(name + ".all", role, candidates(rest));
   tensor(all).alias = own;
@@ -175,7 +176,7 @@ Fp8Copy Fp8Copies::quantize(const Wanted& wanted, bool transposed, const Instruc
       std::get<1>(other->first) != beside_op.stage)
     suffix += "@" + std::to_string(beside_op.stage);
   Instruction cast = beside(beside_op, OpKind::kQuantize);
-  cast.attrs.window = window;
+  cast.attrs.set(&OpAttrs::window, window);
   cast.reads = {of};
   Fp8Copy copy;
   copy.data = copy_of(of, type, suffix, weight);
@@ -250,7 +251,7 @@ void Fp8Copies::finish() {
     TensorId amaxes = state.amaxes;
     if (axes_.delayed != 0) {
       Instruction reduce = beside(state.last, OpKind::kAllReduce);
-      reduce.attrs.maximum = true;
+      reduce.attrs.set(&OpAttrs::maximum, true);
       reduce.reads = {amaxes};
       amaxes = number(tensor(amaxes).name + ".all", TensorRole::kOfStep, candidates(0));
       tensor(amaxes).shape = {state.count};
@@ -259,7 +260,7 @@ void Fp8Copies::finish() {
       training_.behind_step.push_back(std::move(reduce));
     }
     Instruction update = beside(state.last, OpKind::kUpdateScales);
-    update.attrs.high = largest(key.second);
+    update.attrs.set(&OpAttrs::high, largest(key.second));
     update.reads = {amaxes};
     update.accumulates = {state.history, state.scales};
     training_.behind_step.push_back(std::move(update));

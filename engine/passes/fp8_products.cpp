@@ -107,7 +107,7 @@ class ProductCaster {
     for (const auto* list : {&training_.forward, &training_.backward}) {
       for (const Instruction& op : *list) {
         for (const TensorId read : op.reads) {
-          const bool sums = op.part == OpPart::kWeightGrad && op.attrs.has_bias;
+          const bool sums = op.part == OpPart::kWeightGrad && op.attrs->has_bias;
           Readers& readers = readers_[read];
           if (!is_product(op) || sums)
             readers.others = true;
@@ -129,7 +129,7 @@ class ProductCaster {
 
   /// Whether it can carry 8 bits: of a layer's input or gradient, which products alone read.
   bool can_carry(const Instruction& op) const {
-    return config_.gathers && op.kind == OpKind::kAllGather && op.attrs.dim >= 0 &&
+    return config_.gathers && op.kind == OpKind::kAllGather && op.attrs->dim >= 0 &&
            readers_[op.writes[0]].product != kNoIndex && !readers_[op.writes[0]].others;
   }
 
@@ -169,7 +169,7 @@ class ProductCaster {
       const Fp8Copy a = copies_.get(dy, type, SummedDim::kLast, product.dw, op, out);
       return read(op, a, copies_.get_weight(other, SummedDim::kRows, true, op, out), out);
     }
-    if (op.attrs.has_bias) give_bias(op, dy, out);
+    if (op.attrs->has_bias) give_bias(op, dy, out);
     const Fp8Copy a = copies_.get(dy, type, SummedDim::kRows, product.dx, op, out);
     const Fp8Copy b = copies_.get(other, copies_.type_of(false), SummedDim::kRows, true, op, out);
     read(op, a, b, out);
@@ -192,7 +192,7 @@ class ProductCaster {
                    std::vector<Instruction>& out) {
     op.reads[0] = a.data;
     op.reads[1] = b.data;
-    if (op.part != OpPart::kForward) op.attrs.has_bias = false;
+    if (op.part != OpPart::kForward) op.attrs.set(&OpAttrs::has_bias, false);
     op.reads.push_back(a.scale);
     op.reads.push_back(b.scale);
     out.push_back(std::move(op));
@@ -209,7 +209,7 @@ class ProductCaster {
 }  // namespace
 
 bool is_cast_layer(const Graph& graph, const Op& op) {
-  if (op.kind != OpKind::kLinear || op.layer < 0 || op.attrs.scale != 1) return false;
+  if (op.kind != OpKind::kLinear || op.layer < 0 || op.attrs->scale != 1) return false;
   const Tensor& weight = graph.tensors[op.inputs[1]];
   // Dims of all ranks: whether a layer is cast does not depend on the plan.
   return weight.role == TensorRole::kParameter &&

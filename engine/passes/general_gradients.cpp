@@ -75,15 +75,15 @@ void write_into_whole(BackwardDraft& draft, OpId id) {
 
 void lay_views(BackwardDraft& draft, OpId id, Instruction& forward) {
   const Op& op = draft.op(id);
-  const bool general_split = op.kind == OpKind::kSplit && op.attrs.dim >= 0;
+  const bool general_split = op.kind == OpKind::kSplit && op.attrs->dim >= 0;
   const bool range = op.kind == OpKind::kNarrow || general_split;
   if (!range && op.kind != OpKind::kView && op.kind != OpKind::kPieces) return;
   const TensorId x = op.inputs[0];
   const Shape whole = draft.tensor(x).shape;
-  forward.attrs.copies =
-      !holds_views(draft, x, forward.stage) || (range && !is_one_run(whole, op.attrs.dim));
-  if (forward.attrs.copies) return;
-  std::int64_t offset = range ? op.attrs.begin * stride_of(whole, op.attrs.dim) : 0;
+  forward.attrs.set(&OpAttrs::copies, !holds_views(draft, x, forward.stage) ||
+                                          (range && !is_one_run(whole, op.attrs->dim)));
+  if (forward.attrs->copies) return;
+  std::int64_t offset = range ? op.attrs->begin * stride_of(whole, op.attrs->dim) : 0;
   for (const TensorId output : op.outputs) {
     draft.lie_in(output, x, offset);
     offset += num_elements(draft.tensor(output).shape);
@@ -103,8 +103,8 @@ void view_backward(BackwardDraft& draft, OpId id) {
     return draft.emit(std::move(back));
   }
   const TensorId dx = draft.new_gradient(x);
-  back.attrs.copies = !holds_views(draft, dy, back.stage);
-  if (!back.attrs.copies) draft.lie_in(dx, dy, 0);
+  back.attrs.set(&OpAttrs::copies, !holds_views(draft, dy, back.stage));
+  if (!back.attrs->copies) draft.lie_in(dx, dy, 0);
   back.writes = {dx};
   draft.emit(std::move(back));
   draft.contribute(id, x, dx);
@@ -116,12 +116,12 @@ void split_backward_parts(BackwardDraft& draft, OpId id) {
   const auto has_gradient = [&](TensorId output) { return draft.gradient_of(output) != kNoIndex; };
   if (!draft.is_parameter(x) && !draft.wants_gradient(x)) return;
   if (std::none_of(op.outputs.begin(), op.outputs.end(), has_gradient)) return;
-  if (op.attrs.dim < 0 && parts_lie_in_whole(draft, op)) return write_into_whole(draft, id);
+  if (op.attrs->dim < 0 && parts_lie_in_whole(draft, op)) return write_into_whole(draft, id);
   Instruction concat = draft.instruction(id, OpKind::kConcat);
-  const int dim = op.attrs.dim >= 0
-                      ? op.attrs.dim
+  const int dim = op.attrs->dim >= 0
+                      ? op.attrs->dim
                       : differing_dim(draft.tensor(op.outputs[0]).shape, draft.tensor(x).shape);
-  concat.attrs.dim = static_cast<std::int8_t>(dim);
+  concat.attrs.set(&OpAttrs::dim, static_cast<std::int8_t>(dim));
   for (const TensorId output : op.outputs) {
     concat.reads.push_back(has_gradient(output) ? draft.gradient_of(output)
                                                 : zeros(draft, id, output));
@@ -137,17 +137,18 @@ void concat_backward(BackwardDraft& draft, OpId id) {
   const TensorId dy = draft.gradient_of(op.outputs[0]);
   if (dy == kNoIndex) return;
   const Shape whole = draft.tensor(dy).shape;
-  const int dim = op.attrs.dim;
+  const int dim = op.attrs->dim;
   std::int64_t begin = 0;
   for (const TensorId input : op.inputs) {
     const std::int64_t length = draft.tensor(input).shape.begin()[dim];
     if (draft.is_parameter(input) || draft.wants_gradient(input)) {
       Instruction narrow = draft.instruction(id, OpKind::kNarrow);
-      narrow.attrs.dim = static_cast<std::int8_t>(dim);
-      narrow.attrs.begin = begin;
-      narrow.attrs.copies = !is_one_run(whole, dim) || !holds_views(draft, dy, narrow.stage);
+      narrow.attrs.set(&OpAttrs::dim, static_cast<std::int8_t>(dim));
+      narrow.attrs.set(&OpAttrs::begin, begin);
+      narrow.attrs.set(&OpAttrs::copies,
+                       !is_one_run(whole, dim) || !holds_views(draft, dy, narrow.stage));
       const TensorId dx = draft.new_gradient(input);
-      if (!narrow.attrs.copies) draft.lie_in(dx, dy, begin * stride_of(whole, dim));
+      if (!narrow.attrs->copies) draft.lie_in(dx, dy, begin * stride_of(whole, dim));
       narrow.reads = {dy};
       narrow.writes = {dx};
       draft.emit(std::move(narrow));

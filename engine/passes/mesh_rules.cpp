@@ -35,7 +35,7 @@ std::vector<IndexSplit> as_features_lie(const PlannedOps& planned, const Op& op,
     if (planned.is_parameter(input)) continue;
     const AxisSet split = feature_axes(planned, input, axes);
     if (split == 0) continue;
-    if (op.attrs.heads > 0) return {{index_named(space, "g"), axes_of(split)}};
+    if (op.attrs->heads > 0) return {{index_named(space, "g"), axes_of(split)}};
     const TensorSpec& spec = planned.spec(input);
     for (std::size_t d = 0; d < spec.dims.size(); ++d) {
       const bool features =

@@ -50,7 +50,7 @@ class OpPlanner {
  private:
   bool norm_by_moments(const Op& op) {
     const bool norm = op.kind == OpKind::kLayerNorm || op.kind == OpKind::kRmsNorm;
-    return norm && rules_.norms_by_moments && op.attrs.groups == 1 &&
+    return norm && rules_.norms_by_moments && op.attrs->groups == 1 &&
            splits_last_dim(op.inputs[0]) && !has_own_samples(op);
   }
   /// Whether ranks along tensor axes compute samples of their own.
@@ -362,7 +362,7 @@ class OpPlanner {
     add(op);
     op = origin;
     op.kind = OpKind::kNormalize;
-    op.attrs.unbiased = op.inputs.size() == 2;
+    op.attrs.set(&OpAttrs::unbiased, op.inputs.size() == 2);
     op.inputs.insert(op.inputs.begin() + 1, origin.outputs[1]);
     op.outputs = {origin.outputs[0]};
     if (!problem_) add(op);

@@ -73,7 +73,7 @@ class AtpRules {
       return out;
     }
     if (op.kind == OpKind::kRelativeBias) return {{index_named(space, "n"), both_}};
-    if (op.attrs.heads > 0) return {{index_named(space, "g"), both_}};
+    if (op.attrs->heads > 0) return {{index_named(space, "g"), both_}};
     return as_an_operand_lies(planned, op, space);
   }
 

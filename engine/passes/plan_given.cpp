@@ -150,13 +150,13 @@ class GivenPlanner {
     };
     add(static_cast<std::int64_t>(op.kind));
     for (const std::int64_t number :
-         {std::int64_t{op.attrs.heads}, std::int64_t{op.attrs.kv_heads},
-          std::int64_t{op.attrs.head_dim}, std::int64_t{op.attrs.packed},
-          std::int64_t{op.attrs.has_mask}, std::int64_t{op.attrs.has_bias},
-          std::int64_t{op.attrs.groups}, std::int64_t{op.attrs.samples}, std::int64_t{op.attrs.dim},
-          std::int64_t{op.attrs.states}, op.attrs.begin})
+         {std::int64_t{op.attrs->heads}, std::int64_t{op.attrs->kv_heads},
+          std::int64_t{op.attrs->head_dim}, std::int64_t{op.attrs->packed},
+          std::int64_t{op.attrs->has_mask}, std::int64_t{op.attrs->has_bias},
+          std::int64_t{op.attrs->groups}, std::int64_t{op.attrs->samples},
+          std::int64_t{op.attrs->dim}, std::int64_t{op.attrs->states}, op.attrs->begin})
       add(number);
-    for (const int dim : op.attrs.dims) add(dim);
+    for (const int dim : op.attrs->dims) add(dim);
     add(-1);
     add(sharding_.ops[id].number());
     for (const TensorId t : op.inputs) {

@@ -90,7 +90,7 @@ class MegatronRules {
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const int dim = tensor_dim(planned, op.inputs[i]);
       // Masks are of whole sequences: attention that is not split by heads gathers them.
-      const bool part_of_sequence = dim == kSequenceDim && op.attrs.heads > 0 &&
+      const bool part_of_sequence = dim == kSequenceDim && op.attrs->heads > 0 &&
                                     planned.tensor(op.inputs[i]).shape.size() == 3;
       if (dim < 0 || part_of_sequence) continue;
       const int index = index_of_dim(space.operands[i], dim);
@@ -103,7 +103,7 @@ class MegatronRules {
   /// Which index context parallelism splits: tokens, but heads in attention that exchanged them.
   std::optional<int> context_index(const Op& op, const IndexSpace& space) const {
     if (context_ranks_ == 1) return std::nullopt;
-    const bool of_heads = op.attrs.heads > 0 && op.kind != OpKind::kRope &&
+    const bool of_heads = op.attrs->heads > 0 && op.kind != OpKind::kRope &&
                           op.kind != OpKind::kHeadNorm && op.kind != OpKind::kBlockAttention;
     if (of_heads && exchanges_heads_) return index_named(space, "g");
     if (space.operands.empty() || space.operands[0].dims.size() <= kSequenceDim)

@@ -165,7 +165,7 @@ class SmpRules {
       default: break;
     }
     if (of_weight) return {};
-    if (op.attrs.heads > 0) return along("g");
+    if (op.attrs->heads > 0) return along("g");
     if (is(entry_, op.outputs[0])) return entry_split(planned, op, space);
     return as_an_operand_lies(planned, op, space);
   }

@@ -23,7 +23,7 @@ constexpr std::string_view kAttentionCore = "core-attn";
 constexpr std::string_view kNorms = "layernorm";
 
 bool connects_stages(const Instruction& op) {
-  const bool flat = op.attrs.dim < 0;
+  const bool flat = op.attrs->dim < 0;
   return op.kind == OpKind::kLoad || op.kind == OpKind::kSend ||
          (flat && (op.kind == OpKind::kSlice || op.kind == OpKind::kAllGather));
 }
@@ -35,11 +35,11 @@ std::vector<Region> attention_cores(const TrainingGraph& training, const std::ve
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     if (taken[i]) continue;
     const Instruction& op = training.forward[i];
-    const bool core = op.attrs.heads > 0 && op.kind != OpKind::kRope &&
+    const bool core = op.attrs->heads > 0 && op.kind != OpKind::kRope &&
                       op.kind != OpKind::kHeadNorm && op.kind != OpKind::kRelativeBias &&
                       op.kind != OpKind::kFlashAttention && op.kind != OpKind::kBlockAttention &&
-                      op.attrs.states == 0 &&
-                      !(op.kind == OpKind::kSplit && op.attrs.packed && op.writes.size() == 2);
+                      op.attrs->states == 0 &&
+                      !(op.kind == OpKind::kSplit && op.attrs->packed && op.writes.size() == 2);
     if (core) by_module[{op.layer, op.module, op.chunk, op.stage}].push_back(i);
   }
   std::vector<Region> regions;
@@ -296,7 +296,7 @@ std::vector<RecomputeRegion> sequence_gathers(const TrainingGraph& training) {
   std::unordered_map<TensorId, std::size_t> region_of;  // of what is gathered
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     const Instruction& op = training.forward[i];
-    if (op.kind == OpKind::kAllGather && op.attrs.partial_gradient) {
+    if (op.kind == OpKind::kAllGather && op.attrs->partial_gradient) {
       region_of.emplace(op.writes[0], regions.size());
       regions.push_back({{i}});
     } else if (op.kind == OpKind::kQuantize) {

@@ -34,7 +34,7 @@ class KernelSelector {
         dropout(op);
       } else if (op.kind == OpKind::kCrossEntropy) {
         cross_entropy(op);
-      } else if (op.kind == OpKind::kGelu && op.attrs.tanh_gelu && software_.autocast_kernels) {
+      } else if (op.kind == OpKind::kGelu && op.attrs->tanh_gelu && software_.autocast_kernels) {
         gelu_by_ops(op);
       } else if (const std::size_t fused = fuse_linear(i); fused > 0) {
         i = i + (fused - 1);
@@ -83,8 +83,9 @@ class KernelSelector {
     op.inputs = origin.inputs;
     const Tensor& out = tensor(origin.outputs[0]);
     // lse: the log-sum-exp of each query row.
-    const TensorId lse = new_tensor(origin, "lse", {out.shape[0], origin.attrs.heads, out.shape[1]},
-                                    accumulation_type(out.dtype), false);
+    const TensorId lse =
+        new_tensor(origin, "lse", {out.shape[0], origin.attrs->heads, out.shape[1]},
+                   accumulation_type(out.dtype), false);
     op.outputs = {origin.outputs[0], lse};
     emit(std::move(op));
   }
@@ -174,7 +175,7 @@ class KernelSelector {
   TensorId capped(const Op& origin, TensorId x) {
     for (const OpKind kind : {OpKind::kTanh, OpKind::kAffine}) {
       Op op = derived(origin, kind);
-      op.attrs.scale = kind == OpKind::kTanh ? 1 : origin.attrs.softcap;
+      op.attrs.set(&OpAttrs::scale, kind == OpKind::kTanh ? 1 : origin.attrs->softcap);
       op.inputs = {x};
       x = new_tensor(origin, kind == OpKind::kTanh ? "bounded_scores" : "capped_scores",
                      tensor(x).shape, tensor(x).dtype);
@@ -215,10 +216,10 @@ class KernelSelector {
 
     const Shape square = {batch, attrs.heads, queries, keys};
     Op scores = derived(origin, OpKind::kScores);
-    if (attrs.softcap > 0) scores.attrs.scale /= attrs.softcap;
-    const float scale = scores.attrs.scale;
+    if (attrs.softcap > 0) scores.attrs.set(&OpAttrs::scale, attrs.scale / attrs.softcap);
+    const float scale = scores.attrs->scale;
     const bool by_ops = software_.autocast_kernels && scale != 1;
-    if (by_ops) scores.attrs.scale = 1;
+    if (by_ops) scores.attrs.set(&OpAttrs::scale, 1);
     scores.inputs = {q, k};
     TensorId x = new_tensor(origin, "scores", square, dtype);
     scores.outputs = {x};
@@ -277,13 +278,13 @@ class KernelSelector {
   std::size_t fuse_linear(OpId i) {
     const auto& ops = model_.ops;
     const Op& linear = ops[i];
-    if (linear.kind != OpKind::kLinear || !linear.attrs.has_bias || !ops.has(i + 1)) return 0;
+    if (linear.kind != OpKind::kLinear || !linear.attrs->has_bias || !ops.has(i + 1)) return 0;
     const Op& next = ops[i + 1];
     if (!only_use(linear.outputs[0], next)) return 0;
     if (software_.fused_bias_gelu && next.kind == OpKind::kGelu) {
       emit_without_bias(linear);
       Op op = derived(next, OpKind::kBiasGelu);
-      op.attrs.has_bias = true;
+      op.attrs.set(&OpAttrs::has_bias, true);
       op.inputs = {linear.outputs[0], linear.inputs[2]};
       op.outputs = next.outputs;
       emit(std::move(op));
@@ -301,9 +302,9 @@ class KernelSelector {
     if (!alike) return 0;
     emit_without_bias(linear);
     Op op = derived(add, OpKind::kBiasDropoutAdd);
-    op.attrs.has_bias = true;
-    op.attrs.rate = drops ? next.attrs.rate : 0;
-    op.attrs.draw = drops ? next.attrs.draw : 0;
+    op.attrs.set(&OpAttrs::has_bias, true);
+    op.attrs.set(&OpAttrs::rate, drops ? next.attrs->rate : 0);
+    op.attrs.set(&OpAttrs::draw, drops ? next.attrs->draw : 0);
     op.inputs = {linear.outputs[0], linear.inputs[2], residual};
     op.outputs = {add.outputs[0]};
     if (software_.saves_dropout_mask && drops) op.outputs.push_back(mask_of(add.outputs[0]));
@@ -313,7 +314,7 @@ class KernelSelector {
 
   void emit_without_bias(const Op& linear) {
     Op op = linear;
-    op.attrs.has_bias = false;
+    op.attrs.set(&OpAttrs::has_bias, false);
     op.inputs.pop_back();
     emit(std::move(op));
   }

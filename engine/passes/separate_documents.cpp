@@ -9,7 +9,7 @@ namespace trainyard {
 void separate_documents(Graph& graph) {
   for (Op& op : graph.ops) {
     const bool attends = op.kind == OpKind::kFlashAttention || op.kind == OpKind::kSoftmax;
-    if (attends || op.kind == OpKind::kRope) op.attrs.documents = true;
+    if (attends || op.kind == OpKind::kRope) op.attrs.set(&OpAttrs::documents, true);
   }
 }
 
@@ -18,7 +18,7 @@ std::optional<Infeasible> document_obstacle(const Plan& plan, const TrainingGrap
   const Graph& graph = training.graph;
   const Axes data = data_axes(graph_mesh_of(plan.parallel));
   for (const Instruction& op : training.forward) {
-    if (!op.attrs.documents) continue;
+    if (!op.attrs->documents) continue;
     const Tensor& read = graph.tensors[op.reads[0]];
     const TensorSpec& spec = graph.specs[read.spec];
     const std::size_t sequence = op.kind == OpKind::kSoftmax ? 2 : 1;

@@ -84,9 +84,9 @@ std::optional<std::string> uneven_problem(const Op& op, const IndexSpace& space,
                                           const Strategy& strategy, const Sharding& sharding) {
   if (!sharding.uneven) return std::nullopt;
   const std::string kind(to_string(op.kind));
-  const bool by_head = op.attrs.heads > 0;
+  const bool by_head = op.attrs->heads > 0;
   const bool by_group =
-      op.attrs.groups > 1 || op.kind == OpKind::kPieces || op.kind == OpKind::kBatchNorm;
+      op.attrs->groups > 1 || op.kind == OpKind::kPieces || op.kind == OpKind::kBatchNorm;
   const bool draws = op.kind == OpKind::kDropout || op.kind == OpKind::kBiasDropoutAdd;
   for (const IndexSplit& split : strategy.split) {
     const OpIndex& index = space.indices[split.index];
@@ -114,7 +114,7 @@ std::variant<SplitOp, Infeasible> split_op(const Graph& graph, const Op& op,
   if (auto* reason = std::get_if<Infeasible>(&applied)) return std::move(*reason);
   if (auto problem = uneven_problem(op, space, strategy, sharding)) return Infeasible{*problem};
   auto& specs = std::get<OperandSpecs>(applied);
-  SplitOp out{strategy, {}, {}, op.attrs.heads, op.attrs.kv_heads};
+  SplitOp out{strategy, {}, {}, op.attrs->heads, op.attrs->kv_heads};
   const auto add = [&](TensorId id, const IndexedTensor& indexed, TensorSpec& spec, auto& to) {
     zig_zag(spec, space.extents_of(indexed), sharding);
     if (!graph.tensors[id].needs_gradient) spec.entered = 0;

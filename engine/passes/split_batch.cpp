@@ -79,12 +79,12 @@ bool is_by_rows(OpKind kind) {
 /// collective along another dim than the last splits positions, and the gradient of a residual is
 /// put together along one dim.
 bool keeps_rows(const Graph& graph, const Op& op) {
-  if (op.attrs.rate > 0 && draws_mask(op.kind)) return false;
+  if (op.attrs->rate > 0 && draws_mask(op.kind)) return false;
   if (op.kind == OpKind::kAdd || op.kind == OpKind::kBiasDropoutAdd)
     return graph.tensors[op.outputs[0]].shape[0] == 1;
   if (is_by_rows(op.kind)) return true;
   if (!is_collective(op.kind) || op.kind == OpKind::kAllReduce) return true;
-  return op.attrs.dim == std::ssize(graph.tensors[op.inputs[0]].shape) - 1;
+  return op.attrs->dim == std::ssize(graph.tensors[op.inputs[0]].shape) - 1;
 }
 
 /// Products in layers, with the collectives around them.
@@ -310,9 +310,10 @@ class BatchSplitter {
     }
     for (TensorId& id : op.outputs) id = of_run_.at(id)[chunk];
     // What depends on which samples it has.
-    const bool drops = op.attrs.rate > 0 && draws_mask(op.kind);
-    if (chunk > 0 && (drops || op.attrs.documents))
-      op.attrs.first_sample = static_cast<std::int32_t>(chunk * tensor(op.outputs[0]).shape[0]);
+    const bool drops = op.attrs->rate > 0 && draws_mask(op.kind);
+    if (chunk > 0 && (drops || op.attrs->documents))
+      op.attrs.set(&OpAttrs::first_sample,
+                   static_cast<std::int32_t>(chunk * tensor(op.outputs[0]).shape[0]));
     emit(std::move(op));
   }
 

@@ -14,7 +14,7 @@ namespace trainyard {
 struct Instruction {
   OpKind kind = OpKind::kAdd;
   OpPart part = OpPart::kForward;
-  OpAttrs attrs;
+  SharedAttrs attrs;
   boost::container::small_vector<TensorId, 4> reads;
   boost::container::small_vector<TensorId, 2> writes;
   boost::container::small_vector<TensorId, 2> accumulates;

@@ -81,14 +81,14 @@ class MapProblem::Builder {
       key.append(reinterpret_cast<const char*>(&number), sizeof number);
     };
     for (const std::int64_t number :
-         {static_cast<std::int64_t>(op.kind), std::int64_t{op.attrs.heads},
-          std::int64_t{op.attrs.kv_heads}, std::int64_t{op.attrs.head_dim},
-          std::int64_t{op.attrs.packed}, std::int64_t{op.attrs.has_mask},
-          std::int64_t{op.attrs.has_bias}, std::int64_t{op.attrs.groups},
-          std::int64_t{op.attrs.samples}, std::int64_t{op.attrs.dim}, std::int64_t{op.attrs.states},
-          std::int64_t{op.attrs.chunk}, op.attrs.begin})
+         {static_cast<std::int64_t>(op.kind), std::int64_t{op.attrs->heads},
+          std::int64_t{op.attrs->kv_heads}, std::int64_t{op.attrs->head_dim},
+          std::int64_t{op.attrs->packed}, std::int64_t{op.attrs->has_mask},
+          std::int64_t{op.attrs->has_bias}, std::int64_t{op.attrs->groups},
+          std::int64_t{op.attrs->samples}, std::int64_t{op.attrs->dim},
+          std::int64_t{op.attrs->states}, std::int64_t{op.attrs->chunk}, op.attrs->begin})
       add(number);
-    for (const int dim : op.attrs.dims) add(dim);
+    for (const int dim : op.attrs->dims) add(dim);
     add(costs_.fp8 && is_cast_layer(graph_, op));
     add(sharding_.ops[id].number());
     const auto add_tensor = [&](TensorId t) {
@@ -177,7 +177,7 @@ class MapProblem::Builder {
   bool rate(OpId id, SplitOption& option) {
     const Op& op = graph_.ops[id];
     option.compute = times_.of(graph_, op, option.split, sharding_);
-    const bool behind = op.kind == OpKind::kLinear && op.attrs.has_bias;
+    const bool behind = op.kind == OpKind::kLinear && op.attrs->has_bias;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       if (!is_parameter(graph_, op.inputs[i])) continue;
       const TensorSpec& used = sharding_.specs[option.split.operands[i]];

@@ -18,7 +18,7 @@ namespace {
 /// Those of the model's attention; 1 where it has none.
 std::int64_t kv_heads_of(const Graph& graph) {
   for (const Op& op : graph.ops) {
-    if (op.attrs.kv_heads > 0) return op.attrs.kv_heads;
+    if (op.attrs->kv_heads > 0) return op.attrs->kv_heads;
   }
   return 1;
 }

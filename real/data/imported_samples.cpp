@@ -66,7 +66,7 @@ void ImportedSamples::read_inputs(const Study& study, const Graph& graph) {
       // The first has the patterns and draws that the only one has.
       const auto more = static_cast<std::uint32_t>(targets_.size());
       const std::uint32_t number = more == 0 ? 0 : kFirstTarget + more;
-      targets_.emplace(read.name, Target{{read, number}, loss.kind, double{loss.attrs.scale}});
+      targets_.emplace(read.name, Target{{read, number}, loss.kind, double{loss.attrs->scale}});
       if (loss.kind == OpKind::kCrossEntropy) classes_ = std::max(classes_, read.below);
       continue;
     }

@@ -81,7 +81,7 @@ TEST_CASE("BERT's head activates as its layers do, RoBERTa's by exact gelu") {
       return graph.modules[it.module] == "mlm_head";
     });
     REQUIRE(op != graph.ops.end());
-    return std::pair(op->kind, op->attrs.tanh_gelu);
+    return std::pair(op->kind, op->attrs->tanh_gelu);
   };
   CHECK(head_of("bert-base", Activation::kGelu) == std::pair(OpKind::kGelu, false));
   CHECK(head_of("bert-base", Activation::kGeluTanh) == std::pair(OpKind::kGelu, true));
@@ -109,7 +109,7 @@ TEST_CASE("a BERT layer normalises after each sum and masks padding") {
 
 TEST_CASE("BERT's attention looks both ways") {
   for (const Op& op : build("bert-base").ops) {
-    if (op.kind == OpKind::kAttention) CHECK((op.attrs.has_mask && !op.attrs.causal));
+    if (op.kind == OpKind::kAttention) CHECK((op.attrs->has_mask && !op.attrs->causal));
   }
 }
 

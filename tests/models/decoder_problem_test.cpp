@@ -73,14 +73,14 @@ TEST_CASE("a Gemma 2 layer has norms around its branches, and its ends are scale
         "lm_head.tanh <- lm_head.linear\n"
         "lm_head.affine <- lm_head.tanh\n"
         "loss.cross_entropy <- lm_head.affine, labels\n");
-  for (const Op* norm : ops_of(graph, OpKind::kRmsNorm)) CHECK(norm->attrs.shift == 1);
+  for (const Op* norm : ops_of(graph, OpKind::kRmsNorm)) CHECK(norm->attrs->shift == 1);
   const std::vector<const Op*> affine = ops_of(graph, OpKind::kAffine);
   REQUIRE(affine.size() == 2);
-  CHECK(affine[0]->attrs.scale == Approx(std::sqrt(3584.0)));
-  CHECK(affine[1]->attrs.scale == 30);
+  CHECK(affine[0]->attrs->scale == Approx(std::sqrt(3584.0)));
+  CHECK(affine[1]->attrs->scale == 30);
   const Op& attention = *ops_of(graph, OpKind::kAttention)[0];
-  CHECK(attention.attrs.scale == 1.0F / 16);  // of query_scalar 256
-  CHECK(attention.attrs.softcap == 50);
+  CHECK(attention.attrs->scale == 1.0F / 16);  // of query_scalar 256
+  CHECK(attention.attrs->softcap == 50);
 }
 
 TEST_CASE("layers have the window by their number, where it is shorter than the sequence") {
@@ -90,7 +90,7 @@ TEST_CASE("layers have the window by their number, where it is shorter than the 
     std::string text;
     const Graph graph = build_model(config, {});
     for (const Op* op : ops_of(graph, OpKind::kAttention))
-      text += op->attrs.attended == 16 ? 's' : op->attrs.attended == 0 ? 'f' : '?';
+      text += op->attrs->attended == 16 ? 's' : op->attrs->attended == 0 ? 'f' : '?';
     return text;
   };
   config.layers = 6;
@@ -128,17 +128,17 @@ TEST_CASE("positions are a table's, angles or distances") {
   const Graph opt = build_model(preset("opt-6.7b"), {});
   CHECK(tensor_of(opt, find_tensor(opt, "embedding.positions.weight")).shape == Shape{2050, 4096});
   const Graph mpt = build_model(preset("mpt-7b"), {});
-  CHECK(ops_of(mpt, OpKind::kAttention)[0]->attrs.alibi == 1);
+  CHECK(ops_of(mpt, OpKind::kAttention)[0]->attrs->alibi == 1);
   CHECK(ops_of(mpt, OpKind::kAttention)[0]->inputs.size() == 1);
   CHECK(ops_of(mpt, OpKind::kLayerNorm)[0]->inputs.size() == 2);
   ModelConfig rw = preset("mpt-7b");
   rw.positions = Positions::kScaledAlibi;
   const Graph falcon = build_model(rw, {});
-  CHECK(ops_of(falcon, OpKind::kAttention)[0]->attrs.alibi == Approx(1 / std::sqrt(128.0)));
+  CHECK(ops_of(falcon, OpKind::kAttention)[0]->attrs->alibi == Approx(1 / std::sqrt(128.0)));
   const Graph neox = build_model(preset("gpt-neox-20b"), {});
-  CHECK(ops_of(neox, OpKind::kRope)[0]->attrs.rotary == 24);
+  CHECK(ops_of(neox, OpKind::kRope)[0]->attrs->rotary == 24);
   const Graph llama = build_model(preset("llama3.1-8b"), {});
-  CHECK(ops_of(llama, OpKind::kRope)[0]->attrs.rope_scaling ==
+  CHECK(ops_of(llama, OpKind::kRope)[0]->attrs->rope_scaling ==
         RopeScaling{.factor = 8, .low = 1, .high = 4, .original = 8192});
 }
 

@@ -177,7 +177,7 @@ TEST_CASE("a window is the attention's where it is shorter than the sequence") {
       parse(R"({"model_type": "mistral", "sliding_window": 1024, "num_hidden_layers": 1})").config;
   const auto attended = [&] {
     for (const Op& op : build_model(c, {}).ops) {
-      if (op.kind == OpKind::kAttention) return op.attrs.attended;
+      if (op.kind == OpKind::kAttention) return op.attrs->attended;
     }
     return -1;
   };
@@ -200,7 +200,7 @@ TEST_CASE("how GPT-2 scales its scores is honoured") {
         build_model(parse(R"({"model_type": "gpt2", "n_layer": 3)" + keys + "}").config, {});
     std::vector<float> out;
     for (const Op& op : graph.ops) {
-      if (op.kind == OpKind::kAttention) out.push_back(op.attrs.scale);
+      if (op.kind == OpKind::kAttention) out.push_back(op.attrs->scale);
     }
     return out;
   };

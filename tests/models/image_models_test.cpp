@@ -87,7 +87,7 @@ TEST_CASE("every second block of a Swin Transformer moves its windows, until one
   for (const Op& op : graph.ops) {
     if (op.kind != OpKind::kRoll) continue;
     ++rolls[op.layer];
-    CHECK(op.attrs.by % (graph.tensors[op.inputs[0]].shape[1]) != 0);
+    CHECK(op.attrs->by % (graph.tensors[op.inputs[0]].shape[1]) != 0);
   }
   // Down and across, there and back. The last two of 12 blocks have grids of 7 x 7.
   const std::map<std::int32_t, int> expected = {{1, 4}, {3, 4}, {5, 4}, {7, 4}, {9, 4}};

@@ -70,7 +70,7 @@ TEST_CASE("groups of heads have states written and read by themselves") {
   CHECK(graph.model_flop_per_microbatch ==
         2 * 3 * (projections + convolution + within + between + 12 * 12 * 30.0));
   const auto norm = std::find_if(graph.ops.begin(), graph.ops.end(), [](const Op& op) {
-    return op.kind == OpKind::kRmsNorm && op.attrs.groups == 2;
+    return op.kind == OpKind::kRmsNorm && op.attrs->groups == 2;
   });
   REQUIRE(norm != graph.ops.end());
   CHECK(graph.tensors[norm->outputs[1]].shape == Shape{3, 12, 2});

@@ -95,7 +95,7 @@ TEST_CASE("T5's shared table embeds both sides and is the LM head, scaled by 1/s
   const Graph graph = build("t5-small");
   CHECK(num_readers(graph, find_tensor(graph, "embedding.tokens.weight")) == 3);
   const OpId head = tensor_of(graph, find_tensor(graph, "lm_head.linear")).producer;
-  CHECK(graph.ops[head].attrs.scale == Approx(1 / std::sqrt(512.0)));
+  CHECK(graph.ops[head].attrs->scale == Approx(1 / std::sqrt(512.0)));
 }
 
 TEST_CASE("T5 1.1 has a gated MLP and an LM head of its own") {

@@ -173,7 +173,7 @@ at::Tensor normalized(const Op& op, const std::vector<at::Tensor>& in) {
     case OpKind::kBatchNorm: return normalize(op.attrs, in);
     case OpKind::kLayerNorm:
       return at::layer_norm(in[0], {in[0].size(-1)}, in[1], in.size() > 2 ? in[2] : at::Tensor{},
-                            op.attrs.eps);
+                            op.attrs->eps);
     case OpKind::kRmsNorm: return rms_norm_by_torch(op.attrs, in[0], in[1]);
     case OpKind::kHeadNorm: return heads_normalized_by_torch(op.attrs, in[0], in[1], in[2]);
     default: bug("a norm that no general graph has");
@@ -188,11 +188,11 @@ void run_by_torch(const Graph& graph, const Op& op, int microbatches,
   for (const TensorId input : op.inputs) in.push_back(values[input]);
   if (op.kind == OpKind::kMaxPool2d) {
     std::tie(values[op.outputs[0]], values[op.outputs[1]]) = at::max_pool2d_with_indices(
-        in[0], pair_of(op.attrs.window), pair_of(op.attrs.stride), pair_of(op.attrs.padding));
+        in[0], pair_of(op.attrs->window), pair_of(op.attrs->stride), pair_of(op.attrs->padding));
     return;
   }
   if (op.kind == OpKind::kGroupNorm) {
-    values[op.outputs[0]] = at::group_norm(in[0], op.attrs.groups, in[1], in[2], op.attrs.eps);
+    values[op.outputs[0]] = at::group_norm(in[0], op.attrs->groups, in[1], in[2], op.attrs->eps);
     values[op.outputs[1]] = group_statistics(op.attrs, in[0]);
     return;
   }
@@ -208,8 +208,8 @@ void run_by_torch(const Graph& graph, const Op& op, int microbatches,
   }
   std::int64_t begin = 0;
   for (const TensorId part : op.outputs) {
-    const std::int64_t length = graph.tensors[part].shape.begin()[op.attrs.dim];
-    values[part] = in[0].narrow(op.attrs.dim, begin, length);
+    const std::int64_t length = graph.tensors[part].shape.begin()[op.attrs->dim];
+    values[part] = in[0].narrow(op.attrs->dim, begin, length);
     begin += length;
   }
 }

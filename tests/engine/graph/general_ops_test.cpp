@@ -144,7 +144,7 @@ TEST_CASE("a roll counts its steps around the dim's end") {
     Small s;
     const TensorId rolled = s.b.roll("m", s.x, 1, by);  // of 6 indices
     const Graph graph = s.b.finish(s.b.mse("loss", rolled, s.x));
-    return graph.ops[OpId(0)].attrs.by;
+    return graph.ops[OpId(0)].attrs->by;
   };
   CHECK(steps(1) == 1);
   CHECK(steps(-1) == 5);

@@ -117,9 +117,9 @@ TEST_CASE("self-attention takes packed qkv, then mask, then bias") {
   CHECK(op.inputs == decltype(op.inputs){qkv, mask, bias});
   CHECK(tensor(graph, y).shape == Shape{2, 5, 32});
   CHECK(tensor(graph, bias).shape == Shape{4, 5, 5});
-  CHECK((op.attrs.packed && op.attrs.causal && op.attrs.has_mask && op.attrs.has_bias));
-  CHECK(op.attrs.rate == 0.25F);
-  CHECK(op.attrs.scale == Approx(1 / std::sqrt(8.0)));
+  CHECK((op.attrs->packed && op.attrs->causal && op.attrs->has_mask && op.attrs->has_bias));
+  CHECK(op.attrs->rate == 0.25F);
+  CHECK(op.attrs->scale == Approx(1 / std::sqrt(8.0)));
   // The projection, then scores and context over the full square although causal.
   CHECK(graph.model_flop_per_microbatch == 2 * 10 * 3 * 64 + 2 * (2 * 2 * 4 * 5 * 5 * 8));
 }
@@ -132,8 +132,8 @@ TEST_CASE("cross-attention takes q and kv apart, over a length of their own") {
       "core", q, kv, {.heads = 4, .kv_heads = 4, .head_dim = 8, .scaled = false});
   const Graph graph = builder.finish(kNoIndex);
   CHECK(tensor(graph, y).shape == Shape{2, 5, 32});
-  CHECK_FALSE(graph.ops.back().attrs.packed);
-  CHECK(graph.ops.back().attrs.scale == 1);
+  CHECK_FALSE(graph.ops.back().attrs->packed);
+  CHECK(graph.ops.back().attrs->scale == 1);
   CHECK(graph.model_flop_per_microbatch == 2 * (2 * 2 * 4 * 5 * 7 * 8));
 }
 

@@ -43,7 +43,7 @@ std::string connections(const StagedGraph& staged) {
   const auto name = [&](TensorId id) { return staged.graph.tensors[id].name; };
   for (const OpId i : staged.graph.ops.keys()) {
     const Op& op = staged.graph.ops[i];
-    const bool flat = op.attrs.dim < 0;
+    const bool flat = op.attrs->dim < 0;
     const bool connects = op.kind == OpKind::kLoad || op.kind == OpKind::kSend ||
                           (flat && (op.kind == OpKind::kSlice || op.kind == OpKind::kAllGather));
     if (!connects) continue;

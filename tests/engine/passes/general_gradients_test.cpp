@@ -41,7 +41,7 @@ std::string text(const TrainingGraph& t, const std::vector<Instruction>& list) {
     }
     if (!op.accumulates.empty()) out += " +>";
     for (const TensorId id : op.accumulates) out += " " + t.graph.tensors[id].name;
-    out += op.attrs.copies ? " copies\n" : "\n";
+    out += op.attrs->copies ? " copies\n" : "\n";
   }
   return out;
 }

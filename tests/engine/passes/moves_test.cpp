@@ -32,7 +32,7 @@ std::string names(const Axes& axes) {
 template <typename AnOp>
 std::string op_text(const Graph& graph, const AnOp& op, TensorId from, TensorId to) {
   std::string text(to_string(op.kind));
-  if (op.attrs.dim >= 0) text += " " + std::to_string(op.attrs.dim);
+  if (op.attrs->dim >= 0) text += " " + std::to_string(op.attrs->dim);
   const auto spec = [&](TensorId id) { return graph.specs[graph.tensors[id].spec]; };
   return text + " over" + names(moved_axes(spec(from), spec(to)));
 }

@@ -119,7 +119,7 @@ TEST_CASE("no product is repeated: each rank has 1/N of weights and heads") {
           to[module] += num_elements(of.tensors[op.inputs[1]].shape) *
                         num_elements(of.tensors[op.inputs[0]].shape) /
                         of.tensors[op.inputs[1]].shape.back();
-        if (op.kind == OpKind::kFlashAttention) to[module] += op.attrs.heads;
+        if (op.kind == OpKind::kFlashAttention) to[module] += op.attrs->heads;
       }
     };
     add(whole, of_one);

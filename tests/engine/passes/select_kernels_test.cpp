@@ -43,10 +43,10 @@ TEST_CASE("scores are capped between their product and the softmax") {
   shape.attended = 3;
   const Graph graph = select(shape, false);
   CHECK(kinds(graph) == "linear split scores tanh affine softmax context mse");
-  CHECK(find(graph, OpKind::kScores).attrs.scale == Approx(0.5 / 5));  // 1 / sqrt(4), over the cap
-  CHECK(find(graph, OpKind::kAffine).attrs.scale == 5);
-  CHECK(find(graph, OpKind::kAffine).attrs.heads == 4);
-  CHECK(find(graph, OpKind::kSoftmax).attrs.attended == 3);
+  CHECK(find(graph, OpKind::kScores).attrs->scale == Approx(0.5 / 5));  // 1 / sqrt(4), over the cap
+  CHECK(find(graph, OpKind::kAffine).attrs->scale == 5);
+  CHECK(find(graph, OpKind::kAffine).attrs->heads == 4);
+  CHECK(find(graph, OpKind::kSoftmax).attrs->attended == 3);
 }
 
 TEST_CASE("the kernel that never keeps scores takes windows, and neither caps nor ALiBi") {
@@ -63,9 +63,9 @@ TEST_CASE("the kernel that never keeps scores takes windows, and neither caps no
 TEST_CASE("a window as long as the sequence is none") {
   AttentionShape shape = kShape;
   shape.attended = 8;
-  CHECK(find(select(shape, true), OpKind::kFlashAttention).attrs.attended == 0);
+  CHECK(find(select(shape, true), OpKind::kFlashAttention).attrs->attended == 0);
   shape.attended = 7;
-  CHECK(find(select(shape, true), OpKind::kFlashAttention).attrs.attended == 7);
+  CHECK(find(select(shape, true), OpKind::kFlashAttention).attrs->attended == 7);
 }
 
 namespace {
@@ -93,8 +93,8 @@ TEST_CASE(
         "split scores affine cast softmax cast context "
         "cast power affine add affine tanh affine affine mul cast mse");
   // 1 / sqrt(4) by a kernel of its own.
-  CHECK(find(graph, OpKind::kScores).attrs.scale == 1);
-  CHECK(find(graph, OpKind::kAffine).attrs.scale == 0.5F);
+  CHECK(find(graph, OpKind::kScores).attrs->scale == 1);
+  CHECK(find(graph, OpKind::kAffine).attrs->scale == 0.5F);
   for (const OpKind kind : {OpKind::kSoftmax, OpKind::kPower, OpKind::kTanh, OpKind::kMul})
     CHECK(graph.tensors[find(graph, kind).outputs[0]].dtype == DType::kFp32);
   CHECK(graph.tensors[find(graph, OpKind::kContext).inputs[0]].dtype == DType::kFp16);

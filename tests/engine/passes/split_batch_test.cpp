@@ -78,7 +78,7 @@ TEST_CASE("a dropout of a chunk knows the sample that it begins with") {
   std::string samples;
   for (const Op& op : staged.graph.ops) {
     if (op.kind != OpKind::kDropout || op.layer < 0) continue;
-    samples += std::to_string(op.chunk) + ":" + std::to_string(op.attrs.first_sample) + " ";
+    samples += std::to_string(op.chunk) + ":" + std::to_string(op.attrs->first_sample) + " ";
   }
   // Two to a layer.
   CHECK(samples == "1:0 2:2 3:4 4:6 1:0 2:2 3:4 4:6 ");

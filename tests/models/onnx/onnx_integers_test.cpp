@@ -94,9 +94,9 @@ TEST_CASE("two conditions are one by a combination, what follows from one by con
   const Graph graph = graph_of(file).graph;
   CHECK(kinds(graph) == Kinds{"combine", "combine", "combine", "where", "linear", "cross_entropy"});
   const Op& greater = graph.ops[OpId(0)];
-  CHECK(greater.attrs.combination == Combination::kLess);  // 10 < ids
+  CHECK(greater.attrs->combination == Combination::kLess);  // 10 < ids
   CHECK(graph.tensors[greater.inputs[1]].name == "ids");
-  CHECK(graph.ops[OpId(2)].attrs.combination == Combination::kOr);
+  CHECK(graph.ops[OpId(2)].attrs->combination == Combination::kOr);
 }
 
 TEST_CASE("a row of each sample is gathered, whichever way it is written") {
@@ -192,8 +192,8 @@ TEST_CASE("losses of several outputs are added up as they weigh") {
   config.losses["rating"] = {ImportedLoss::kMeanSquare, 0.25, LossDivisor::kSamples};
   const Graph graph = build_onnx_graph(config, {.microbatch = 2}).graph;
   CHECK(kinds(graph) == Kinds{"linear", "linear", "mse", "cross_entropy", "add"});
-  CHECK(first_op(graph, OpKind::kCrossEntropy).attrs.scale == 0.5F);
-  CHECK(first_op(graph, OpKind::kMse).attrs.scale == 0.25F * 5);  // elements of a sample
+  CHECK(first_op(graph, OpKind::kCrossEntropy).attrs->scale == 0.5F);
+  CHECK(first_op(graph, OpKind::kMse).attrs->scale == 0.25F * 5);  // elements of a sample
   std::vector<std::string> targets;
   for (const Tensor& tensor : graph.tensors) {
     if (tensor.role == TensorRole::kInput && tensor.name != "x") targets.push_back(tensor.name);

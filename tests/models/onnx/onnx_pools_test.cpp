@@ -78,11 +78,11 @@ TEST_CASE("auto_pad makes as many windows as strides fit") {
     for (const std::int64_t stride : {1, 2}) {
       const Graph graph = padded(how, stride);
       const auto pad = std::find_if(graph.ops.begin(), graph.ops.end(), [](const Op& op) {
-        return op.kind == OpKind::kZeroPad && op.attrs.end + op.attrs.begin > 0;
+        return op.kind == OpKind::kZeroPad && op.attrs->end + op.attrs->begin > 0;
       });
       REQUIRE(pad != graph.ops.end());
-      CHECK(pad->attrs.begin == (how == "SAME_UPPER" ? 1 : 2));
-      CHECK(pad->attrs.end == (how == "SAME_UPPER" ? 2 : 1));
+      CHECK(pad->attrs->begin == (how == "SAME_UPPER" ? 1 : 2));
+      CHECK(pad->attrs->end == (how == "SAME_UPPER" ? 2 : 1));
       CHECK(graph.tensors[graph.ops.back().inputs[0]].shape == Shape{2, 2, stride == 1 ? 5 : 3});
     }
   }

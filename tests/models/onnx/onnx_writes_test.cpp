@@ -54,7 +54,7 @@ OnnxFile rows_written(const Integers& rows) {
 TEST_CASE("a range of a dim that is written lies between what is before and behind it") {
   const Graph graph = graph_of_means(rows_written({1, 2}));
   CHECK(kinds(graph) == Kinds{"add", "narrow", "narrow", "concat", "mse"});
-  CHECK(graph.ops[OpId(2)].attrs.begin == 3);
+  CHECK(graph.ops[OpId(2)].attrs->begin == 3);
   CHECK(kinds(graph_of_means(rows_written({0}))) == Kinds{"add", "narrow", "concat", "mse"});
 }
 
