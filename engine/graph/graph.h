@@ -94,8 +94,8 @@ struct Parameter {
                        // so much of what the ops that read it saw; their backward adds that up in
                        // place of a gradient
   Init init = Init::kNormal;
-  float deviation = 0.02F;                                 // of draws, where there are no parts
-  boost::container::small_vector<ParameterPart, 3> parts;  // empty: one weight
+  float deviation = 0.02F;           // of draws, where there are no parts
+  std::vector<ParameterPart> parts;  // empty: one weight
   SpecId used;  // set by sharding: what its ops read; its gradient has the dual
 };
 /// Whether its parts are weights of their own.

@@ -73,9 +73,9 @@ struct WeightAndBias {
 /// How a parameter starts, and what it consists of.
 struct ParameterForm {
   Init init = Init::kNormal;
-  double deviation = 0.02;                                      // of draws
-  boost::container::small_vector<ParameterPart, 3> parts = {};  // of a fused weight
-  Init bias = Init::kZeros;  // of the weight's bias, where it has one
+  double deviation = 0.02;                // of draws
+  std::vector<ParameterPart> parts = {};  // of a fused weight
+  Init bias = Init::kZeros;               // of the weight's bias, where it has one
   double bias_deviation = 0;
   double momentum = 0;  // above 0: of a running average
 };
