@@ -322,7 +322,9 @@ std::int64_t num_elements(const Shape& shape) {
 Graph without_ops(const Graph& graph) {
   Graph copy;
   copy.name = graph.name;
-  copy.tensors = graph.tensors;
+  // What passes add, and the gradients of all, need not move them.
+  copy.tensors.reserve(graph.tensors.size() * 9 / 4);
+  copy.tensors.insert(copy.tensors.end(), graph.tensors.begin(), graph.tensors.end());
   copy.parameters = graph.parameters;
   copy.modules = graph.modules;
   copy.specs = graph.specs;
