@@ -368,7 +368,7 @@ void check_ops(const Prepared& prepared) {
 
 void choose_splits(Prepared& prepared) {
   ParallelConfig& parallel = prepared.study.parallel;
-  if (parallel.tensor_method != "map" || parallel.tensor == 1) return;
+  if (!tensor_method(parallel.tensor_method).splits_by_cost || parallel.tensor == 1) return;
   if (!parallel.tensor_ops.empty()) return check_ops(prepared);
   SplitChooser chooser(prepared);
   ChosenSplits chosen = chooser.run();

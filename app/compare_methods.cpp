@@ -30,7 +30,7 @@ std::string said_method(const StudyOptions& options) {
 
 struct ComparedMethod {
   MethodWay way;
-  bool splits_sequences = false;
+  bool splits_by_cost = false;
 };
 
 std::vector<ComparedMethod> methods_for(const Study& study, const std::string& said) {
@@ -39,7 +39,7 @@ std::vector<ComparedMethod> methods_for(const Study& study, const std::string& s
   for (const TensorMethod& method : tensor_methods()) {
     if (study.parallel.tensor == 1 && !out.empty()) break;
     for (MethodWay& way : method.ways(method, of))
-      out.push_back({std::move(way), method.splits_sequences});
+      out.push_back({std::move(way), method.splits_by_cost});
   }
   return out;
 }
@@ -49,7 +49,7 @@ Prepared prepare_with(const StudyOptions& options, const ComparedMethod& method)
   const MethodWay& way = method.way;
   if (!way.value.empty()) sets.push_back("parallel.tensor_method=" + way.value);
   if (way.microbatch > 0) sets.push_back("training.microbatch=" + std::to_string(way.microbatch));
-  if (method.splits_sequences) sets.emplace_back("parallel.sequence_parallel=false");
+  if (method.splits_by_cost) sets.emplace_back("parallel.sequence_parallel=false");
   return prepare(options.study, sets, options.fidelity);
 }
 
@@ -126,7 +126,7 @@ ComparedStudy compared_study(const StudyOptions& options) {
     row.method = method.name;
     try {
       out.study =
-          prepare_with(options, {{row.method, {}, row.method}, method.splits_sequences}).study;
+          prepare_with(options, {{row.method, {}, row.method}, method.splits_by_cost}).study;
       return out;
     } catch (const ConfigError& error) {
       row.refused = reason_of(error);

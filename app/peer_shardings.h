@@ -21,11 +21,9 @@ enum class PeerMeshes : std::uint8_t {
   kAll   // of two axes
 };
 
-/// Those of `kernels`, behind select_kernels(), that the graph has. On MAP's mesh (`parallel`): the
-/// batch over the first k axes, megatron with and without a split sequence over the rest; smp over
-/// all of them, for memory, with samples of the group's and of each rank's, and for speed; atp over
-/// the first axes by the rest. On each other mesh of two axes atp, and megatron with the batch over
-/// the first. Methods split the families that they have.
+/// Those of `kernels`, behind select_kernels(), that the graph has: what the rows of methods that
+/// split `family` have as peers (engine/passes/map_peers.h), on MAP's mesh (`parallel`) and on each
+/// other one of two axes.
 std::vector<NamedSharding> peer_shardings(const Graph& kernels, const ParallelConfig& parallel,
                                           Family family, PeerMeshes meshes);
 

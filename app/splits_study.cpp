@@ -29,7 +29,7 @@ Study one_device(Study study) {
   study.parallel.tensor = 1;
   study.parallel.tensor_mesh = {};
   study.parallel.tensor_ops = {};
-  study.parallel.tensor_method = "megatron";
+  study.parallel.tensor_method = ParallelConfig{}.tensor_method;
   study.recompute = {};
   study.offload = {};
   study.sharding = {};

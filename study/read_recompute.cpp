@@ -7,6 +7,7 @@
 
 #include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
+#include "engine/passes/tensor_methods.h"
 #include "engine/recompute/chain.h"
 #include "engine/recompute/checkpoint_groups.h"
 #include "engine/schedule/schedule_names.h"
@@ -190,11 +191,12 @@ void check_rotor(const Study& study) {
   refuse(study.training.fp8.on(), "training.precision",
          "fp8 does not go with recompute rotor in this version; write bf16, or recompute: full");
   if (recompute.sequences.empty()) return;
-  refuse(study.parallel.tensor_method == "map" && study.parallel.tensor > 1 &&
+  refuse(tensor_method(study.parallel.tensor_method).splits_by_cost && study.parallel.tensor > 1 &&
              study.parallel.tensor_ops.empty(),
          "recompute.sequences",
-         "are of ops that method map is yet to split; leave them out, or write "
-         "parallel.tensor_method.ops");
+         "are of ops that method " + study.parallel.tensor_method +
+             " is yet to split; leave them out, or write "
+             "parallel.tensor_method.ops");
   if (std::ssize(recompute.sequences) == study.num_stages()) return;
   fail_at(study, "recompute.sequences",
           "has " + std::to_string(recompute.sequences.size()) + " sequences, and the pipeline " +

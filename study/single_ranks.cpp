@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/passes/tensor_methods.h"
 #include "study/framework_profile.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
@@ -65,10 +66,12 @@ void warn_of_single_ranks(Study& study, const StudyResolvers& resolvers) {
   warn_of_method(study);
   warn_of_rdma(study);
   const ZeroConfig& zero = parallel.zero;
-  bool alone = parallel.shards() == 1 && parallel.batch_ranks() == 1;
+  // What splits by cost may split the batch over the ranks of a tensor group.
+  bool alone = parallel.shards() == 1 && parallel.batch_ranks() == 1 &&
+               !tensor_method(parallel.tensor_method).splits_by_cost;
   for (const int replicas : parallel.replicas) alone = alone && replicas == 1;
   const bool moves = zero.offloads_state() || zero.offloads_parameters();
-  warn(alone && zero.stage > 0 && !moves && parallel.tensor_method != "map", "zero.stage",
+  warn(alone && zero.stage > 0 && !moves, "zero.stage",
        "there is one replica, which has nobody to divide with");
 }
 

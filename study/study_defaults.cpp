@@ -5,6 +5,7 @@
 
 #include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
+#include "engine/passes/tensor_methods.h"
 #include "engine/plan/plan_limits.h"
 #include "study/attention.h"
 #include "study/data_kinds.h"
@@ -36,7 +37,7 @@ void resolve_fp8(Study& study, const HardwareProfile& hardware, const SoftwarePr
   if (is_said(study, "training.precision.gather")) {
     // A resolved study says what the framework does by itself.
     if (fp8.gathers && !gathers && !study.parallel.sequence_parallel &&
-        study.parallel.tensor_method != "map")
+        !tensor_method(study.parallel.tensor_method).splits_by_cost)
       study.warnings.emplace_back(
           "training.precision.gather is not used: without parallel.sequence_parallel nothing is "
           "gathered in front of FP8 products");

@@ -78,7 +78,6 @@ void check_context(const Study& study);
 /// leaves it to the cluster's links: behind resolve_data_parallel(), without which ranks have no
 /// devices.
 void check_tensor_method(Study& study);
-bool has_family(const TensorMethod& method, Family family);
 void choose_tensor_mesh(Study& study);
 
 /// Entries of `sharding:`, or of a map like it at `key`; they name axes of the study's degrees.

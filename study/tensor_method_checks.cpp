@@ -79,16 +79,20 @@ void check_beside(const Study& study, const TensorMethod& method) {
   }
 }
 
+/// "tensor_method map"
+std::string methods_that_read_pairs() {
+  std::vector<std::string> names;
+  for (const TensorMethod& method : tensor_methods()) {
+    if (method.reads_pairs) names.emplace_back(method.name);
+  }
+  return "tensor_method " + join_words(names);
+}
+
 void fail_with(const Study& study, const MethodProblem& problem) {
   if (problem) fail_at(study, problem->key, problem->reason);
 }
 
 }  // namespace
-
-bool has_family(const TensorMethod& method, Family family) {
-  const auto& families = method.families;
-  return families.empty() || std::find(families.begin(), families.end(), family) != families.end();
-}
 
 void check_tensor_method(Study& study) {
   const TensorMethod& method = tensor_method(study.parallel.tensor_method);
@@ -101,13 +105,13 @@ void check_tensor_method(Study& study) {
 
 void choose_tensor_mesh(Study& study) {
   ParallelConfig& parallel = study.parallel;
-  if (!study.cluster.pairs.empty() && (parallel.tensor_method != "map" || parallel.tensor == 1)) {
+  const TensorMethod& method = tensor_method(parallel.tensor_method);
+  if (!study.cluster.pairs.empty() && (!method.reads_pairs || parallel.tensor == 1)) {
     study.warnings.push_back(
         "cluster.pairs is not used: a mesh is made of them for " +
-        (parallel.tensor == 1 ? std::string("tensor above 1") : std::string("tensor_method map")) +
+        (parallel.tensor == 1 ? std::string("tensor above 1") : methods_that_read_pairs()) +
         ", and simulated times are those of the links");
   }
-  const TensorMethod& method = tensor_method(parallel.tensor_method);
   if (method.choose_mesh == nullptr || !parallel.tensor_mesh.empty()) return;
   auto chosen = method.choose_mesh(study, study.cluster);
   if (const auto* reason = std::get_if<Infeasible>(&chosen)) fail_with(study, *reason);

@@ -10,6 +10,7 @@
 #include "engine/passes/plan_smp.h"
 #include "engine/passes/select_kernels.h"
 #include "engine/passes/smp_modules.h"
+#include "engine/passes/tensor_methods.h"
 #include "engine/sharding/spec_text.h"
 
 namespace trainyard {
@@ -35,7 +36,8 @@ struct SplitModules {
   std::string why_whole(const std::string& module) const {
     if (!is_chosen(module, parallel.tensor_modules))
       return "parallel.tensor_modules does not choose it";
-    if (parallel.tensor_method == "auto" && split_rule(module, parallel.split_table) == nullptr)
+    if (takes_key(tensor_method(parallel.tensor_method), "table") &&
+        split_rule(module, parallel.split_table) == nullptr)
       return "no entry of the table matches it";
     return "method " + parallel.tensor_method + " splits no weight of it";
   }

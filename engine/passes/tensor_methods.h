@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/cluster/cluster.h"
+#include "engine/passes/map_peers.h"
 #include "engine/passes/mesh_forms.h"
 #include "engine/passes/method_mesh.h"
 #include "engine/passes/method_ways.h"
@@ -48,20 +49,20 @@ struct SaidAxes {
 };
 
 struct TensorMethod {
-  std::string_view name;
-  std::string_view does;             // with the families that it has: "splits the layers of"
-  std::span<const Family> families;  // empty: all of which it finds ops to split
-  std::span<const NotBeside> refused;
-  Divides divides;
-  const MeshForm* form;  // of the meshes that it is made for; nullptr: any
+  std::string_view name = {};
+  std::string_view does = {};             // with the families that it has: "splits the layers of"
+  std::span<const Family> families = {};  // empty: all of which it finds ops to split
+  std::span<const NotBeside> refused = {};
+  Divides divides = Divides::kNothing;
+  const MeshForm* form = nullptr;  // of the meshes that it is made for; nullptr: any
   /// What its planner is told of tensor groups of several ranks.
-  MethodPlan (*plan_of)(const ParallelConfig& parallel);
+  MethodPlan (*plan_of)(const ParallelConfig& parallel) = nullptr;
   /// Keys of parallel.tensor_method that are its own.
-  std::span<const std::string_view> keys;
-  SaidAxes said_axes;
+  std::span<const std::string_view> keys = {};
+  SaidAxes said_axes = {};
   /// What is said of meshes, and of measured ones, where they are no keys of its own.
-  std::string_view has_mesh;
-  std::vector<MethodWay> (*ways)(const TensorMethod& method, const ComparedPlan& of);
+  std::string_view has_mesh = {};
+  std::vector<MethodWay> (*ways)(const TensorMethod& method, const ComparedPlan& of) = nullptr;
   /// Completes what a plan says of how its ranks lie, in front of all other checks; nullptr: as
   /// parallel.tensor says.
   MethodProblem (*arrange)(Plan& plan) = nullptr;
@@ -70,12 +71,20 @@ struct TensorMethod {
   /// The mesh of a plan that names none (parallel.tensor_method.mesh); nullptr: it takes none.
   std::variant<ChosenMesh, Infeasible> (*choose_mesh)(const Plan& plan,
                                                       const Cluster& cluster) = nullptr;
-  bool splits_sequences = false;  // where that costs least, whatever is said of them
   /// Whether each rank of a tensor group brings samples of its own; nullptr: all have the same.
   bool (*own_samples)(const ParallelConfig& parallel) = nullptr;
+  /// What each op splits is chosen by cost (app/choose_splits.h): samples, sequences and features,
+  /// whatever is said of sequences.
+  bool splits_by_cost = false;
+  bool reads_pairs = false;     // choose_mesh reads cluster.pairs
+  bool unlike_degrees = false;  // pipeline ranks may have tensor groups of unlike sizes
+  /// Its shardings that a method which splits by cost tries, too (map_peers.h); nullptr: none.
+  std::vector<MapPeer> (*peers)(const PeerMesh& on) = nullptr;
 };
 
 std::span<const TensorMethod> tensor_methods();
+
+bool has_family(const TensorMethod& method, Family family);
 
 /// Whether parallel.tensor_method may have the key under the method.
 bool takes_key(const TensorMethod& method, std::string_view key);

@@ -8,6 +8,7 @@
 
 #include "engine/passes/join_degrees.h"
 #include "engine/passes/pass_watch.h"
+#include "engine/passes/tensor_methods.h"
 #include "engine/program/verify.h"
 #include "engine/sharding/uneven_pieces.h"
 
@@ -29,7 +30,8 @@ std::optional<std::string> degrees_obstacle(const ProgramInputs& in,
   if (!parallel.replicas.empty())
     return beside("unlike numbers of replicas: a mesh has one axis of unlike sizes");
   if (!parallel.sizes_of_tensor_axes().empty()) return beside("several tensor axes");
-  if (parallel.tensor_method != "megatron") return beside("tensor methods but megatron");
+  if (!tensor_method(parallel.tensor_method).unlike_degrees)
+    return beside(("method " + parallel.tensor_method).c_str());
   if (!in.plan.sharding.empty() && least == 1)
     return beside("a sharding of the study's own where one of them is 1, and has no axis to name");
   if (!in.links.empty()) return beside("transfers through buffers");

@@ -222,6 +222,8 @@ TEST_CASE("what unlike tensor degrees do not go with is refused with the reason"
   CHECK(reason("", {}, {1, 2, 2}) == "3 tensor degrees for 2 pipeline ranks");
   CHECK(reason("", {}, {0, 2}) == "a tensor degree below 1");
   CHECK(reason("", {}, {1, 3}).find("3") != std::string::npos);
+  CHECK(reason("", {"parallel.tensor_method=auto"}, {1, 2}) ==
+        "unlike tensor degrees do not go with method auto");
   CHECK(reason("sharding: {'*.mlp.down': {weight: [R, tp]}}", {}, {1, 2})
             .find("a sharding of the study's own where one of them is 1") != std::string::npos);
   CHECK(reason("sharding: {'*.mlp.down': {weight: [R, tp]}}", {}, {2, 2}) == "compiled");
