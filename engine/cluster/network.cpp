@@ -65,6 +65,9 @@ BytesPerSecond Network::reached(LinkId link) const {
   if (link >= first_fabric_ || (link >= first_nic_ && link < first_uplink_))
     return nominal(link) * reached_between_;
   if (link >= first_drives_) return nominal(link);
+  // The shares of a bridge's curve are of the bridge's bandwidth (engine/cost/link_bandwidth.h).
+  const bool joins_pairs = link >= first_uplink_ && (link < first_memory_ || link >= first_socket_);
+  if (joins_pairs && cluster_.intra.kind == "nvlink-bridge") return nominal(link);
   // What holds copies through the host up is the device that copies, not what they pass on the way.
   return nominal(link) * (link >= first_nic_ && !cluster_.p2p ? 1 : reached_inside_);
 }

@@ -174,12 +174,15 @@ std::int64_t CollectivePhases::staged_edges(std::int64_t ranks) const {
 double CollectivePhases::inside(std::int64_t ranks, std::int64_t crossing) const {
   const LinkCurve& curve = inside_;
   const bool sockets = sockets_of(cluster_, ranks) > 1;
-  BytesPerSecond bandwidth = inside_bandwidth(cluster_, spans_switches(cluster_, ranks), false);
+  const LinkCurve::Group rates = rates_inside(curve, group_, ranks);
+  const double beyond = group_.beyond_pairs ? mean_efficiency(rates, bytes_) : 1;
+  BytesPerSecond bandwidth =
+      inside_bandwidth(cluster_, spans_switches(cluster_, ranks), false, beyond);
   if (sockets && cluster_.host.link > 0) {
-    bandwidth = std::min(bandwidth, cluster_.host.link / static_cast<double>(crossing));
+    bandwidth = std::min(bandwidth, cluster_.host.link / (static_cast<double>(crossing) * beyond));
   }
-  return seconds_per_byte(curve, rates_inside(curve, group_, ranks),
-                          staged_bandwidth(cluster_, bandwidth, staged_edges(ranks)), bytes_);
+  return seconds_per_byte(curve, rates, staged_bandwidth(cluster_, bandwidth, staged_edges(ranks)),
+                          bytes_);
 }
 
 double CollectivePhases::between(std::int64_t nics, std::int64_t edges, double fabric) const {

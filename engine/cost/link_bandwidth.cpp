@@ -4,10 +4,14 @@
 
 namespace trainyard {
 
-BytesPerSecond inside_bandwidth(const Cluster& cluster, bool across_switches, bool across_sockets) {
+BytesPerSecond inside_bandwidth(const Cluster& cluster, bool across_switches, bool across_sockets,
+                                double beyond_pairs) {
   BytesPerSecond bandwidth = cluster.intra.bandwidth;
-  if (across_switches) bandwidth = std::min(bandwidth, cluster.pcie.uplink);
-  if (across_sockets && cluster.host.link > 0) bandwidth = std::min(bandwidth, cluster.host.link);
+  const auto pass = [&](BytesPerSecond link) {
+    bandwidth = std::min(bandwidth, link / beyond_pairs);
+  };
+  if (across_switches) pass(cluster.pcie.uplink);
+  if (across_sockets && cluster.host.link > 0) pass(cluster.host.link);
   return bandwidth;
 }
 

@@ -7,8 +7,12 @@
 
 namespace trainyard {
 
-/// Bandwidth between two devices of one node.
-BytesPerSecond inside_bandwidth(const Cluster& cluster, bool across_switches, bool across_sockets);
+/// Bandwidth between two devices of one node, of which messages reach the share that a curve says.
+/// `beyond_pairs`: that share, where they leave a bridged pair, else 1. It is of the bridge's
+/// bandwidth, and what they pass there (uplinks of PCIe switches, the link between sockets) is no
+/// bridge: of that they have all.
+BytesPerSecond inside_bandwidth(const Cluster& cluster, bool across_switches, bool across_sockets,
+                                double beyond_pairs);
 
 /// Bandwidth of each of `edges` messages at once through the memory of one socket, written and
 /// read.

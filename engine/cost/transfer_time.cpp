@@ -15,13 +15,17 @@ bool lies_inside(Distance distance) {
          distance == Distance::kAcrossSwitches || distance == Distance::kAcrossSockets;
 }
 
+/// Whether messages leave a pair of devices that a bridge joins, to another one of their node.
+bool leaves_pair(const Cluster& cluster, Distance distance) {
+  return lies_inside(distance) && distance != Distance::kSamePair &&
+         cluster.intra.kind == "nvlink-bridge";
+}
+
 /// Sends and receives take the numbers of a pair; beyond it its start-up and the rate of
 /// collectives.
 LinkCurve::Group rates_of_pair(const Cluster& cluster, const LinkCurve& curve, Distance distance) {
   LinkCurve::Group rates = rates_of_group(curve, 2);
-  const bool beyond = lies_inside(distance) && distance != Distance::kSamePair &&
-                      cluster.intra.kind == "nvlink-bridge";
-  if (!beyond) return rates;
+  if (!leaves_pair(cluster, distance)) return rates;
   LinkCurve::Group slower = rates_beyond_pairs(cluster.intra.collective);
   slower.startup = rates.startup;
   return slower;
@@ -40,12 +44,13 @@ TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& clust
   const LinkCurve& curve = link.point_to_point;
   log.use(link, curve, "point_to_point", "sends and receives");
   note_range(curve, bytes, log);
+  const LinkCurve::Group rates = rates_of_pair(cluster, curve, distance);
+  const double beyond = leaves_pair(cluster, distance) ? mean_efficiency(rates, bytes) : 1;
   BytesPerSecond bandwidth =
-      inside ? inside_bandwidth(cluster, switches, sockets)
+      inside ? inside_bandwidth(cluster, switches, sockets, beyond)
              : between_bandwidth(cluster, 1, 1, distance == Distance::kAcrossLeaves);
   bandwidth = staged_bandwidth(cluster, bandwidth, 1);
   if (fabric_seconds > 0) bandwidth = std::min(bandwidth, 1 / fabric_seconds);
-  const LinkCurve::Group rates = rates_of_pair(cluster, curve, distance);
   return {rates.startup + curve.latency,
           static_cast<double>(bytes) * seconds_per_byte(curve, rates, bandwidth, bytes)};
 }

@@ -38,6 +38,34 @@ TEST_CASE("copies of devices behind one PCIe switch share its uplink") {
   CHECK(bytes == Approx(2.0 * 4 * 4 * 4 * 512 * 256 * 2));
 }
 
+TEST_CASE("rings over bridged pairs have the uplink of a pair's PCIe switch alone, or share it") {
+  // A ring of 8 leaves each pair once, at the 23.7 GB/s that were measured over PCIe: uplinks of 25
+  // change nothing. Two rings of 4, side by side over one device of each pair, meet on them.
+  const auto step = [](const std::string& mesh, const std::string& pcie) {
+    Prepared prepared = prepare_text(
+        "model: {family: gpt, layers: 2, hidden: 1024, heads: 8, vocab: 64, seq_len: 1024}\n"
+        "cluster: {preset: nvlink-pairs-8x-a100, nodes: 1, pcie: " +
+        pcie +
+        "}\n"
+        "parallel: {tensor: 8, tensor_method: {name: atp, mesh: " +
+        mesh +
+        "}}\n"
+        "training: {global_batch: 8, microbatch: 8, dropout: 0}\n");
+    const Program program = compiled_program(prepared);
+    SourceLog log;
+    const Costs costs =
+        make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
+    const Job job{&program, 0};
+    NetworkExecutor fluid(Fidelity::kFluid);
+    return fluid.run({&job, 1}, costs, {}).period;
+  };
+  const std::string none = "{switches: 0}", pairs = "{switches: 4, uplink: 25 GB/s}";
+  CHECK(step("[8, 1]", pairs) == Approx(step("[8, 1]", none)).epsilon(1e-9));
+  const double shared = step("[4, 2]", pairs);
+  CHECK(shared > step("[4, 2]", none) * 1.2);
+  CHECK(shared < step("[4, 2]", "{switches: 4, uplink: 12.5 GB/s}") * 0.8);
+}
+
 TEST_CASE("a step whose host is slow takes as long as its updates, copies beside them") {
   // One rank, buckets of one length but the last. At 1e7 parameters/s an update takes far longer
   // than the copies on either side of it, which hide behind the next; only the first copy of the

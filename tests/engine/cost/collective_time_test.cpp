@@ -153,6 +153,36 @@ TEST_CASE("a group takes the numbers of its own size, else of the next smaller")
   CHECK(close(transfer_time(10 * kMB, Distance::kSameNode, cluster, log), 2e-6 + 7e-6 + 200e-6));
 }
 
+TEST_CASE("what leaves bridged pairs has all of the uplinks and of the link between sockets") {
+  // Pairs reach 80 of the bridge's 100 GB/s, and 20 % of it, 20 GB/s, where they go on over PCIe.
+  Cluster cluster = textbook(8);
+  cluster.intra.kind = "nvlink-bridge";
+  LinkCurve& curve = cluster.intra.collective;
+  curve = {0, 2e-6, 0.8};
+  curve.by_ranks = {{2, {0, 0.8, {}}}, {3, {0, 0.2, {}}}};
+  cluster.intra.point_to_point.by_ranks = {{2, {0, 0.8, {}}}};
+  GroupLayout group{4, 1, 4, 1};
+  group.beyond_pairs = true;
+  const auto ring = [&] { return collective(OpKind::kAllReduce, 80 * kMB, group, cluster); };
+  SourceLog log;
+  const auto send = [&](Distance to) { return transfer_time(80 * kMB, to, cluster, log); };
+  // 12 us, and 1.5 times 80 MB at 20 GB/s.
+  CHECK(close(ring(), 12e-6 + 6000e-6));
+  // An uplink of 40 GB/s holds no ring up, one of 10 all: 1.5 times 80 MB at 10 GB/s, not at a
+  // fifth of that.
+  cluster.pcie = {4, 40e9};
+  CHECK(close(ring(), 12e-6 + 6000e-6));
+  cluster.pcie.uplink = 10e9;
+  CHECK(close(ring(), 12e-6 + 12000e-6));
+  CHECK(close(send(Distance::kAcrossSwitches), 2e-6 + 8000e-6));
+  CHECK(close(send(Distance::kSamePair), 2e-6 + 1000e-6));
+  // So between sockets, which a ring of 8 passes.
+  cluster.host = {.sockets = 2, .link = 5e9};
+  group.ranks = group.ranks_per_node = 8;
+  CHECK(close(ring(), 28e-6 + 1.75 * 16000e-6));
+  CHECK(close(send(Distance::kAcrossSockets), 2e-6 + 16000e-6));
+}
+
 TEST_CASE(
     "a ring that goes on to other nodes has the network's latency per rank, where it says one") {
   Cluster cluster = textbook();
