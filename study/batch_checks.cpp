@@ -132,8 +132,10 @@ void check_batch_fits(StudyDraft& draft, bool resolved) {
                                 [&] { check_batch(draft); });
   // What reduces behind the last microbatch keeps whole gradients until then; the only one need
   // not.
-  if (whole && draft.num_microbatches() == 1)
+  if (whole && draft.num_microbatches() == 1) {
     draft.parallel.zero.reduce = ZeroConfig::Reduce::kEach;
+    if (draft.parallel.zero.stage == 0) draft.parallel.zero.reduce_dtype.reset();
+  }
   if (!whole || !resolved) return;
   draft.rule({"schedule", "parallel.pipeline", "parallel.virtual_stages"}, [&] {
     if (!draft.schedule.rows.empty()) return check_schedule_row_microbatches(draft);

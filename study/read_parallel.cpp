@@ -148,7 +148,6 @@ void read_zero_offload(Section& zero, ZeroConfig::Offload& offload) {
 
 /// Keys that say how a stage divides mean nothing to lower ones.
 void warn_of_unused(const Section& section, Study& study) {
-  constexpr std::string_view kReductions[] = {"reduce", "reduce_dtype"};
   constexpr std::string_view kGathers[] = {"units", "layout", "prefetch", "gathers_in_flight",
                                            "reshard_after_forward"};
   const int stage = study.parallel.zero.stage;
@@ -158,7 +157,8 @@ void warn_of_unused(const Section& section, Study& study) {
   };
   const std::string of_stage = "stage " + std::to_string(stage) + " ";
   for (const std::string_view key : {"by", "replicate"}) warn(key, 1, "stage 0 divides nothing");
-  for (const std::string_view key : kReductions) warn(key, 2, of_stage + "reduces once a step");
+  if (stage == 1) warn("reduce", 2, "stage 1 reduces once a step");
+  warn("reduce_dtype", 2, of_stage + "reduces gradients as they add up");
   for (const std::string_view key : kGathers) warn(key, 3, of_stage + "gathers no parameters");
 }
 

@@ -69,8 +69,12 @@ void resolve_zero(Study& study) {
   ZeroConfig& zero = study.parallel.zero;
   if (zero.stage == 0) zero.replicate = 1;  // a warning said that there is nothing to divide
   if (zero.stage < 2) {
-    zero.reduce = ZeroConfig::Reduce::kEach;
+    // Whole gradients are reduced once in a step, but where stage 0 says otherwise.
+    const bool said = zero.stage == 0 && is_said(study, "parallel.zero.reduce");
+    if (!said) zero.reduce = ZeroConfig::Reduce::kEach;
     zero.reduce_dtype.reset();
+    if (said && zero.reduce == ZeroConfig::Reduce::kEach)
+      zero.reduce_dtype = study.training.grad_dtype;
   } else if (zero.stage == 2 && study.parallel.pipeline > 1 &&
              !is_said(study, "parallel.zero.reduce")) {
     zero.reduce = ZeroConfig::Reduce::kLast;
@@ -101,7 +105,8 @@ void check_zero(const Study& study) {
              ("use fewer than parallel.data " + std::to_string(parallel.data)));
   check_reshard(study);
   const bool double_gradients = study.training.grad_dtype == DType::kFp64;
-  refuse(double_gradients && zero.reduce_dtype.has_value(), "parallel.zero.reduce_dtype",
+  refuse(zero.stage > 0 && double_gradients && zero.reduce_dtype.has_value(),
+         "parallel.zero.reduce_dtype",
          "gradients add up in fp64, and are reduced so; leave it out");
 }
 

@@ -35,12 +35,17 @@ class BucketValues {
     // Averages have no state that a host could update.
     bucket.on_host = parallel_.zero.offloads_state() && bucket.momentum == 0;
     bucket.away = parallel_.zero.offloads_parameters() && bucket.is_gathered();
-    const DType reduced_type =
-        bucket.reduced_each ? parallel_.zero.reduce_dtype.value_or(grad_dtype_) : grad_dtype_;
+    const DType reduced_type = sharded_ && bucket.reduced_each
+                                   ? parallel_.zero.reduce_dtype.value_or(grad_dtype_)
+                                   : grad_dtype_;
     // What is copied to be reduced is of the parameters' type till then.
     const bool casts = packs(bucket) && bucket.reduced_each && is_half();
     add_whole(bucket, name, casts ? config_.precision : reduced_type);
-    if (sharded_) add_shards(bucket, name, reduced_type);
+    if (sharded_) {
+      add_shards(bucket, name, reduced_type);
+    } else if (bucket.reduced_each) {
+      add_whole_sums(bucket, name);
+    }
     if (bucket.owner >= 0) {
       bucket.parameter_shard = owned_view(name + ".param_own", bucket.parameter, bucket);
       bucket.whole.push_back(bucket.parameter_shard);
@@ -256,6 +261,20 @@ class BucketValues {
     sum.alias = Alias{bucket.gradient_part, 0, kNoIndex};
     bucket.gradient_sum = add_value(std::move(sum));
     bucket.shards.push_back(bucket.gradient_sum);
+  }
+
+  /// The sum of a microbatch over all replicas, and what those of all microbatches add up in.
+  void add_whole_sums(Bucket& bucket, const std::string& name) {
+    TensorSpec summed = flat_spec(bucket, false);
+    summed.partial = bucket.partial;
+    Value sum = program_.values[bucket.gradient];
+    sum.name = name + ".grad_sum";
+    sum.spec = add_spec(program_, summed);
+    sum.alias = Alias{bucket.gradient, 0, kNoIndex};
+    bucket.gradient_sum = add_value(std::move(sum));
+    bucket.gradient_shard =
+        buffer(name + ".grad_all", grad_dtype_, Scope::kStep, MemoryClass::kGradient, summed);
+    bucket.whole.insert(bucket.whole.end(), {bucket.gradient_sum, bucket.gradient_shard});
   }
 
   /// As FSDP has them: in the type that the optimizer updates, and cast for each gather. There is

@@ -11,6 +11,7 @@
 #include "engine/passes/chunk_order.h"
 #include "engine/passes/copy_moved_dims.h"
 #include "engine/passes/differentiate.h"
+#include "engine/passes/divided_state.h"
 #include "engine/passes/fp8_products.h"
 #include "engine/passes/gather_units.h"
 #include "engine/passes/host_waits.h"
@@ -203,7 +204,8 @@ constexpr std::tuple kDraftPasses = {
          find_draft_violation},
     Pass{"units",
          [](const PassSource& of) {
-           return shards_state(of.plan.parallel) && of.plan.parallel.zero.stage >= 2;
+           const ParallelConfig& parallel = of.plan.parallel;
+           return (shards_state(parallel) && parallel.zero.stage >= 2) || reduces_each(parallel);
          },
          [](const PassSource& of) { return std::tuple(parallel_of_segments(of), of.successions); },
          [](ProgramDraft& draft, const PassContext& with, const ParallelConfig& parallel,

@@ -4,6 +4,11 @@
 
 namespace trainyard {
 
+bool reduces_each(const ParallelConfig& parallel) {
+  if (shards_state(parallel)) return parallel.zero.reduces_each();
+  return parallel.zero.stage == 0 && parallel.zero.reduce_dtype.has_value();
+}
+
 AxisSet divided_over(const Bucket& bucket, const ParallelConfig& parallel) {
   const bool own_samples = parallel.batch_ranks() > 1 && bucket.partial == bucket.replicated;
   const bool divides = shards_state(parallel) && own_samples && bucket.momentum == 0;

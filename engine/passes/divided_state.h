@@ -9,6 +9,11 @@
 
 namespace trainyard {
 
+/// Whether replicas add up each microbatch's gradients by themselves: into shards, as stages 2 and
+/// 3 say, or whole ones, of stage 0 where ZeroConfig::reduce_dtype says of which type
+/// (torch.nn.parallel.DistributedDataParallel without no_sync).
+bool reduces_each(const ParallelConfig& parallel);
+
 /// The tensor axes among them; 0: the replicas alone.
 AxisSet divided_over(const Bucket& bucket, const ParallelConfig& parallel);
 

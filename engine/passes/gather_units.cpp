@@ -369,13 +369,15 @@ class UnitGathering {
 }  // namespace
 
 std::optional<Infeasible> gather_obstacle(const Plan& plan, bool pairs) {
-  const bool in_microbatches = shards_parameters(plan.parallel) ||
-                               (shards_state(plan.parallel) && plan.parallel.zero.reduces_each());
+  const bool in_microbatches = shards_parameters(plan.parallel) || reduces_each(plan.parallel);
   if (!pairs || !in_microbatches) return std::nullopt;
-  return Infeasible{"ZeRO " + std::to_string(plan.parallel.zero.stage) +
-                        " gathers and reduces around one microbatch, and schedule " +
-                        plan.schedule.method + " runs two together",
-                    "parallel.zero.stage"};
+  const int stage = plan.parallel.zero.stage;
+  const std::string what = stage > 0
+                               ? "ZeRO " + std::to_string(stage) + " gathers and reduces around"
+                               : std::string("reduce: each adds up the gradients of");
+  return Infeasible{
+      what + " one microbatch, and schedule " + plan.schedule.method + " runs two together",
+      stage > 0 ? "parallel.zero.stage" : "parallel.zero.reduce"};
 }
 
 std::vector<CallSuccession> gathering_calls(const Plan& plan, const PipelineSchedule& schedule) {

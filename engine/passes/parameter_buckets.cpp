@@ -155,7 +155,7 @@ class BucketPlanner {
       const std::int32_t unit = unit_.empty() || p.momentum > 0 || alone ? kNoUnit : unit_[*it];
       // Weight halves of several stages come in any order: none of them knows that it is the last.
       // What ranks with unlike numbers of replicas share all of them add up at once.
-      const bool each = sharded_ && parallel_.zero.reduces_each() && p.momentum == 0 && !alone &&
+      const bool each = reduces_each(parallel_) && p.momentum == 0 && !alone &&
                         !(again_[*it] && any_splits(forms_)) &&
                         !(ranks.size() > 1 && !parallel_.replicas.empty());
       const bool fp8 = is_fp8(tensor(p.tensor).dtype);

@@ -43,7 +43,7 @@ struct Bucket {
   std::int32_t unit = kNoUnit;  // that it is gathered with; kNoUnit: it is always there
   bool kept = false;            // gathered once for forward and backward
   bool resharded = false;       // from its forward to its backward among some neighbours
-  bool reduced_each = false;    // in each microbatch, into the shard in which gradients add up
+  bool reduced_each = false;    // in each microbatch, into what gradients add up in: gradient_shard
   bool gathers_fp8 = false;     // gathered in 8 bits
   // Values; none: does not exist under this precision, optimizer or ZeRO stage.
   ValueId gradient = kNoIndex, gradient_shard = kNoIndex;
@@ -55,8 +55,8 @@ struct Bucket {
   GatheredScales by;              // with gathers_fp8
   // With resharded: the rank's piece within what is gathered, and its copy that stays.
   ValueId own_piece = kNoIndex, piece = kNoIndex;
-  // With reduced_each, of one microbatch: the shard summed over the ranks that divide the bucket,
-  // and over all replicas. One value where those are the same ranks.
+  // With reduced_each, of one microbatch: the shard summed over the ranks that divide the bucket
+  // (none: shards are whole), and over all replicas. One value where those are the same ranks.
   ValueId gradient_part = kNoIndex, gradient_sum = kNoIndex;
   ValueId master = kNoIndex, first_moment = kNoIndex, second_moment = kNoIndex;
   // With `on_host` the state above lies there, always with a master; and so does the gradient that

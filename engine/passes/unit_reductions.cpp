@@ -8,6 +8,11 @@ namespace trainyard {
 
 void UnitReductions::put(std::size_t bucket, GroupId shards, std::vector<ProgramOp>& out) const {
   const Bucket& of = plan_.buckets[bucket];
+  if (of.gradient_part == kNoIndex) {
+    out.push_back(
+        collective_op(OpKind::kAllReduce, kDataGroup, StreamId::kDp, of.gradient, of.gradient_sum));
+    return;
+  }
   if (of.packs()) {
     out.push_back(copy_in_op(shards, of.gradient, of.gradient_packed));
     out.push_back(free_op(of.gradient));
@@ -31,7 +36,7 @@ void UnitReductions::put_sums(const std::vector<std::size_t>& of,
     add.accumulates.push_back({bucket.gradient_shard, 0});
     out.push_back(std::move(add));
     free.reads.push_back({bucket.packs() ? bucket.gradient_packed : bucket.gradient, 0});
-    free.reads.push_back({bucket.gradient_part, 0});
+    if (bucket.gradient_part != kNoIndex) free.reads.push_back({bucket.gradient_part, 0});
   }
   if (!free.reads.empty()) out.push_back(std::move(free));
 }

@@ -1,5 +1,5 @@
-// How ZeRO-2 and 3 reduce a unit's gradients within a segment: into shards, which are added to
-// those of the microbatches before.
+// How gradients are reduced within a segment, in each microbatch: a unit's of ZeRO-2 and 3 into
+// shards, a bucket's of plain replicas whole, and added to those of the microbatches before.
 #pragma once
 
 #include <cstddef>

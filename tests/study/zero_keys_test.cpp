@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/program/program_text.h"
+#include "study/study_writer.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {
@@ -110,6 +112,31 @@ TEST_CASE("a unit is laid out as the framework lays it out") {
   CHECK(
       prepare_text(study_with("zero: {stage: 2, layout: per-parameter}")).study.warnings ==
       std::vector<std::string>{"parallel.zero.layout is not used: stage 2 gathers no parameters"});
+}
+
+TEST_CASE(
+    "whole gradients are reduced once a step, or in each microbatch where the study says so") {
+  const auto prepared = [](const std::string& keys, const std::string& set = "") {
+    return prepare_text(study_with("zero: " + keys),
+                        set.empty() ? std::vector<std::string>{} : std::vector{set});
+  };
+  const auto reduces = [](const Prepared& of) {
+    return of.study.parallel.zero.reduce_dtype.has_value();
+  };
+  CHECK_FALSE(reduces(prepared("0")));
+  CHECK_FALSE(reduces(prepared("{stage: 0, reduce: last}")));
+  CHECK_FALSE(reduces(prepared("{stage: 1, reduce: each}")));
+  const Prepared each = prepared("{stage: 0, reduce: each}");
+  CHECK(each.study.parallel.zero.reduce_dtype == DType::kFp32);
+  CHECK(each.study.warnings.empty());
+  // A step of one microbatch has nothing to add up.
+  CHECK_FALSE(reduces(prepared("{stage: 0, reduce: each}", "training.microbatch=2")));
+  const std::string resolved = resolved_study_text(each.study);
+  CHECK_THAT(resolved, Catch::Contains("reduce: each"));
+  CHECK(program_digest(compiled_program(prepare_text(resolved))) ==
+        program_digest(compiled_program(each)));
+  CHECK(program_digest(compiled_program(prepared("{stage: 0, reduce: last}"))) ==
+        program_digest(compiled_program(prepared("0"))));
 }
 
 TEST_CASE("what a stage of ZeRO has no use for is said") {

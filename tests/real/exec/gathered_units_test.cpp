@@ -1,5 +1,7 @@
 // ZeRO-2 and 3 train as one device does: gradients reduced in shards, parameters gathered unit by
-// unit, in groups of replicas, kept for the backward or not.
+// unit, in groups of replicas, kept for the backward or not. And so do whole gradients that are
+// reduced in each microbatch.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -91,6 +93,31 @@ const Sets kThereAndBack = {"cluster.ranks=4", "parallel.data=2",
 
 TEST_CASE("gathered and sharded parameters train as one device does") {
   check_families({kPlainSgd, kClippedAdamW}, kLayouts);
+}
+
+TEST_CASE("whole gradients reduced in each microbatch train as one device does") {
+  const std::string each = "stage: 0, reduce: each";
+  check_families(
+      {kPlainSgd, kClippedAdamW},
+      {of(kTwo, each), joined(of(kFour, each), {"recompute=full"}),
+       joined(of(kPipeline, each), {"schedule=gpipe"}),
+       joined(of(kPipeline, each), {"recompute={method: full, ends: true}"}),
+       joined(of(kPipeline, each), {"schedule=zb-h1"}),
+       joined(of(kPipeline, each), {"schedule=interleaved", "parallel.virtual_stages=2"}),
+       of(kTensor, each), of(kThereAndBack, each),
+       of({"cluster.ranks=4", "partition={replicas: [1, 3]}", "training.microbatch=4"}, each),
+       joined(of(kTwo, each), {"cluster.ranks=8", "parallel.tensor={tp0: 2, tp1: 2}"})},
+      [](const Program& program) {
+        return std::ranges::any_of(program.segments, [](const Segment& segment) {
+          return segment.phase == Phase::kBackward || segment.phase == Phase::kBackwardWeight
+                     ? std::ranges::any_of(segment.ops,
+                                           [](const ProgramOp& op) {
+                                             return op.kind == OpKind::kAllReduce &&
+                                                    op.stream == StreamId::kDp;
+                                           })
+                     : false;
+        });
+      });
 }
 
 TEST_CASE("parameters divided by their rows train as one device does") {
