@@ -160,7 +160,10 @@ void refuse_of_other_methods(const Study& study) {
   if (method != "rannc") refuse({"rule", "blocks"}, "is of method rannc");
   if (!plans_pipeline(partition)) refuse({"margin"}, "is of methods rannc and search-pipeline");
   if (method == "smp") {
-    refuse({"replicas"}, "is of pipelines; method smp has the same replicas of all modules");
+    refuse(
+        {"replicas"},
+        "is of pipelines; method smp has the same replicas of all modules: parallel.pipeline says "
+        "how many devices share these, parallel.data how many replicas there are");
     const bool by_hand = is_said(study, "partition.assign");
     if (!by_hand)
       refuse({"on", "default"}, "goes with assign; else method smp says where modules lie");
