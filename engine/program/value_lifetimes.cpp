@@ -103,7 +103,8 @@ class ValueLifetimes::SegmentWalk {
     if (value(program_, root).scope == Scope::kPersistent) {
       fail("segment ", segment_.name, ": frees ", name(root), ", which is persistent");
     }
-    for (const ValueId member : of_.family_[root]) {
+    for (ValueId member = of_.family_[root]; member != kNoIndex;
+         member = of_.next_anchor_[member]) {
       const Operand of = {member, freed.slot};
       Use& u = use(of);
       State& now = state(of);
@@ -143,13 +144,14 @@ void ValueLifetimes::find_anchors(const Program& program) {
     }
   }
   anchor_.resize(num_values);
-  family_.resize(num_values);
-  for (const ValueId v : program.values.keys()) {
+  family_.assign(num_values, kNoIndex);
+  next_anchor_.assign(num_values, kNoIndex);
+  for (std::size_t i = num_values; i-- > 0;) {  // each family is told from its first on
+    const ValueId v(i);
     ValueId at = v;
     while (!written[at] && value(program, at).alias) at = value(program, at).alias->in;
     anchor_[v] = at;
-    if (at != v) continue;
-    family_[storage_root(program, at)].push_back(at);
+    if (at == v) next_anchor_[v] = std::exchange(family_[storage_root(program, v)], v);
   }
   for (auto& of_slot : state_) of_slot.assign(num_values, State::kUnwritten);
   signature_.resize(num_values);

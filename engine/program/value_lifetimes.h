@@ -58,11 +58,11 @@ class ValueLifetimes {
              const std::array<Microbatch, 2>& mbs);
 
   Indexed<ValueId, ValueId> anchor_;
-  Indexed<ValueId, bool> joined_;  // parts of what a join makes in place
-  Indexed<ValueId, boost::container::small_vector<ValueId, 2>>
-      family_;                                    // [storage root] -> anchors in it
+  Indexed<ValueId, bool> joined_;          // parts of what a join makes in place
+  Indexed<ValueId, ValueId> family_;       // [storage root] -> the first anchor in it
+  Indexed<ValueId, ValueId> next_anchor_;  // [anchor]: in the same storage; kNoIndex: the last
   std::array<Indexed<ValueId, State>, 2> state_;  // [slot], within one segment
-  Indexed<ValueId, boost::container::small_vector<SegmentUse, 4>> signature_;
+  Indexed<ValueId, boost::container::small_vector<SegmentUse, 2>> signature_;
   std::vector<Token> tokens_;
   Indexed<SegmentId, std::vector<TokenUse>> uses_;  // tokens it touches
   std::vector<Numbered<State>>
