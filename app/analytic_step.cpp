@@ -18,6 +18,13 @@ std::optional<Program> program_of(const Prepared& prepared, const Study& study, 
   return std::get<Program>(std::move(compiled));
 }
 
+const Program* program_of(const Prepared& prepared, const Study& study, PassLog& log,
+                          Compiler& compiler) {
+  const auto compiled = compile(compiler, prepared.model, study, prepared.software, log);
+  const auto* program = std::get_if<const Program*>(&compiled);
+  return program == nullptr ? nullptr : *program;
+}
+
 Trace step_of(const Prepared& prepared, const Study& study, const Program& program,
               bool with_rows) {
   AnalyticExecutor analytic;

@@ -8,6 +8,7 @@
 #include "engine/exec/executor.h"
 #include "engine/exec/trace.h"
 #include "engine/memory/memory.h"
+#include "engine/passes/compile.h"
 #include "engine/passes/pass_log.h"
 #include "engine/program/program.h"
 
@@ -17,6 +18,9 @@ namespace trainyard {
 
 /// nullopt: the study has none.
 std::optional<Program> program_of(const Prepared& prepared, const Study& study, PassLog& log);
+/// The same, where it lives until `compiler` makes the next one; nullptr: the study has none.
+const Program* program_of(const Prepared& prepared, const Study& study, PassLog& log,
+                          Compiler& compiler);
 
 /// A step with closed forms, or by `executor`, whatever the study's fidelity.
 Trace step_of(const Prepared& prepared, const Study& study, const Program& program, bool with_rows);

@@ -45,10 +45,11 @@ class RotorChooser {
  public:
   /// `base`: of what `keeps` says. `whole`: [stage] that keep all whatever the others do, for their
   /// ranks have room for it.
-  RotorChooser(const Prepared& prepared, const Study& study, RotorBase& base, Bytes budget,
-               Keeps keeps, std::vector<bool> whole)
+  RotorChooser(const Prepared& prepared, const Study& study, RotorBase& base, Compiler& compiler,
+               Bytes budget, Keeps keeps, std::vector<bool> whole)
       : prepared_(prepared),
         study_(study),
+        compiler_(compiler),
         base_(base),
         budget_(budget),
         keeps_(keeps),
@@ -65,7 +66,7 @@ class RotorChooser {
       make_ranks();
       search();
     }
-    const Program program = program_with(chosen_);
+    const Program& program = program_with(chosen_);
     const auto peaks = peaks_of(prepared_, study_, program);
     RotorChoice out;
     for (const MemoryPeak& peak : base_.whole) out.whole = std::max(out.whole, peak.total);
@@ -217,18 +218,19 @@ class RotorChooser {
     return sequence;
   }
 
-  Program program_with(const Sequences& sequences) {
+  const Program& program_with(const Sequences& sequences) {
     study_.recompute.sequences.clear();
     for (std::size_t stage = 0; stage < sequences.size(); ++stage)
       study_.recompute.sequences.push_back(to_text(as_kept(sequences[stage], stage)));
     PassLog log;
-    auto program = program_of(prepared_, study_, log);
-    check(program.has_value(), "a Program without recomputation has one with it");
-    return *std::move(program);
+    const Program* program = program_of(prepared_, study_, log, compiler_);
+    check(program != nullptr, "a Program without recomputation has one with it");
+    return *program;
   }
 
   const Prepared& prepared_;
   Study study_;
+  Compiler& compiler_;
   RotorBase& base_;
   Bytes budget_;
   Keeps keeps_;
@@ -271,7 +273,7 @@ std::optional<Infeasible> RotorPlans::prepare() {
 }
 
 RotorChoice RotorPlans::within(Bytes budget) {
-  auto best = RotorChooser(prepared_, study_, *all_, budget, Keeps::kAll, {}).run();
+  auto best = RotorChooser(prepared_, study_, *all_, compiler_, budget, Keeps::kAll, {}).run();
   if (best.fits && !best.recomputes()) return best;
   if (best.has_cores) {
     if (!but_cores_) {
@@ -280,12 +282,12 @@ RotorChoice RotorPlans::within(Bytes budget) {
             "cores of attention do not decide whether there is a Program");
       but_cores_.emplace(std::get<RotorBase>(std::move(base)));
     }
-    auto other =
-        RotorChooser(prepared_, study_, *but_cores_, budget, Keeps::kAllButCores, best.has_room)
-            .run();
+    auto other = RotorChooser(prepared_, study_, *but_cores_, compiler_, budget,
+                              Keeps::kAllButCores, best.has_room)
+                     .run();
     if (is_better(other.fits, other.step, other.peak, best)) best = std::move(other);
   }
-  if (!rivals_) rivals_.emplace(prepared_, study_, best.has_cores);
+  if (!rivals_) rivals_.emplace(prepared_, study_, compiler_, best.has_cores);
   for (RotorRival& rival : rivals_->within(budget)) {
     const bool fits = rival.peak <= budget;
     if (!is_better(fits, rival.step, rival.peak, best)) continue;

@@ -11,6 +11,7 @@
 #include "app/rotor_rivals.h"
 #include "engine/base/error.h"
 #include "engine/base/units.h"
+#include "engine/passes/compile.h"
 
 namespace trainyard {
 
@@ -55,6 +56,7 @@ class RotorPlans {
   const Prepared& prepared_;
   const Study& study_;
   std::optional<RotorBase> all_, but_cores_;  // the second where attention keeps cores
+  Compiler compiler_{{.recomputations = true, .candidates = true}};
   std::optional<RotorRivals> rivals_;
 };
 

@@ -11,11 +11,12 @@ namespace trainyard {
 
 namespace {
 
-std::optional<EvaluatedShare> evaluate_share(const Prepared& prepared, Study study, double first) {
+std::optional<EvaluatedShare> evaluate_share(const Prepared& prepared, Study study, double first,
+                                             Compiler& compiler) {
   study.recompute.first = first;
   PassLog log;
-  const auto program = program_of(prepared, study, log);
-  if (!program) return std::nullopt;
+  const Program* program = program_of(prepared, study, log, compiler);
+  if (program == nullptr) return std::nullopt;
   const auto peaks = peaks_of(prepared, study, *program);
   const auto largest = std::max_element(
       peaks.begin(), peaks.end(), [](const auto& a, const auto& b) { return a.total < b.total; });
@@ -25,9 +26,15 @@ std::optional<EvaluatedShare> evaluate_share(const Prepared& prepared, Study stu
 }  // namespace
 
 ShareChoice choose_share(const Prepared& prepared, Study& study, Bytes capacity) {
-  ShareChoice choice =
-      search_recompute([&](double first) { return evaluate_share(prepared, study, first); },
-                       capacity, study.schedule.method == "scp");
+  Compiler compiler({.recomputations = true, .candidates = true});
+  return choose_share(prepared, study, capacity, compiler);
+}
+
+ShareChoice choose_share(const Prepared& prepared, Study& study, Bytes capacity,
+                         Compiler& compiler) {
+  ShareChoice choice = search_recompute(
+      [&](double first) { return evaluate_share(prepared, study, first, compiler); }, capacity,
+      study.schedule.method == "scp");
   study.recompute.first = choice.first;
   study.origins["recompute.first"] = derived_origin(choice.reason);
   return choice;

@@ -118,14 +118,14 @@ class SplitChooser {
     study_.parallel.tensor_mesh = trial.mesh;
     study_.parallel.tensor_ops = trial.ops;
     PassLog log;
-    const auto compiled = compile(prepared_.model, study_, prepared_.software, log);
+    const auto compiled = compile(compiler_, prepared_.model, study_, prepared_.software, log);
     if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
       if (!refused_) refused_ = *reason;
       // The list is ours, not the study's.
       if (refused_->key.starts_with(kMapOpsKey)) refused_->key = "parallel.tensor_method";
       return nullptr;
     }
-    const auto& program = std::get<Program>(compiled);
+    const Program& program = *std::get<const Program*>(compiled);
     trial.once = simulated_step(prepared_, study_, program);
     for (const MemoryPeak& peak : peaks_of(prepared_, study_, program))
       trial.whole = std::max(trial.whole, peak.total);
@@ -339,6 +339,7 @@ class SplitChooser {
 
   const Prepared& prepared_;
   Study study_;
+  Compiler compiler_{{.candidates = true}};
   std::vector<int> mesh_;  // of the program, and of the plan that it is told
   MapPlan plan_;
   Graph kernels_;

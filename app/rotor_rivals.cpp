@@ -24,16 +24,18 @@ bool has_shares(const Study& study) {
 
 }  // namespace
 
-RotorRivals::RotorRivals(const Prepared& prepared, const Study& study, bool cores)
+RotorRivals::RotorRivals(const Prepared& prepared, const Study& study, Compiler& compiler,
+                         bool cores)
     : prepared_(prepared),
       study_(study),
+      compiler_(compiler),
       cores_(cores) {}
 
 std::vector<RotorRival> RotorRivals::within(Bytes budget) {
   for (RotorRival& rival : alike_) {
     if (rival.peak > budget || rival.step > 0) continue;
-    const auto program = program_with(rival.recompute);
-    check(program.has_value(), "it had a Program");
+    const Program* program = program_with(rival.recompute);
+    check(program != nullptr, "it had a Program");
     simulate(rival, *program);
   }
   add_alike(budget);
@@ -42,7 +44,7 @@ std::vector<RotorRival> RotorRivals::within(Bytes budget) {
     Study other = study_;
     other.recompute = {};
     other.recompute.method = Method::kStageAware;
-    choose_share(prepared_, other, budget);
+    choose_share(prepared_, other, budget, compiler_);
     add(out, other.recompute, "stage-aware, fewer layers on later stages", budget);
   }
   return out;
@@ -73,17 +75,17 @@ void RotorRivals::add_alike(Bytes budget) {
   }
 }
 
-std::optional<Program> RotorRivals::program_with(const RecomputeConfig& recompute) const {
+const Program* RotorRivals::program_with(const RecomputeConfig& recompute) const {
   Study other = study_;
   other.recompute = recompute;
   PassLog log;
-  return program_of(prepared_, other, log);
+  return program_of(prepared_, other, log, compiler_);
 }
 
 bool RotorRivals::add(std::vector<RotorRival>& to, const RecomputeConfig& recompute,
                       const std::string& name, Bytes budget) const {
-  const auto program = program_with(recompute);
-  if (!program) return false;
+  const Program* program = program_with(recompute);
+  if (program == nullptr) return false;
   RotorRival& rival = to.emplace_back(RotorRival{recompute, name});
   for (const MemoryPeak& peak : peaks_of(prepared_, study_, *program))
     rival.peak = std::max(rival.peak, peak.total);

@@ -1,12 +1,12 @@
 // What studies can say of recomputation in a word, which rotor's choice is held against.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/prepare.h"
 #include "engine/base/units.h"
+#include "engine/passes/compile.h"
 #include "engine/program/program.h"
 
 namespace trainyard {
@@ -23,14 +23,14 @@ struct RotorRival {
 /// which `study` has a Program.
 class RotorRivals {
  public:
-  /// Both outlive it.
-  RotorRivals(const Prepared& prepared, const Study& study, bool cores);
+  /// All outlive it; `compiler` is one of recomputations.
+  RotorRivals(const Prepared& prepared, const Study& study, Compiler& compiler, bool cores);
 
   std::vector<RotorRival> within(Bytes budget);
 
  private:
   void add_alike(Bytes budget);
-  std::optional<Program> program_with(const RecomputeConfig& recompute) const;
+  const Program* program_with(const RecomputeConfig& recompute) const;
   /// Whether it fits.
   bool add(std::vector<RotorRival>& to, const RecomputeConfig& recompute, const std::string& name,
            Bytes budget) const;
@@ -38,6 +38,7 @@ class RotorRivals {
 
   const Prepared& prepared_;
   const Study& study_;
+  Compiler& compiler_;
   bool cores_;
   int every_ = 0;                  // of full recomputation, up to which they are there
   std::vector<RotorRival> alike_;  // whatever the budget; step 0: none was large enough yet

@@ -241,7 +241,18 @@ using DraftInputs = InputsOf<decltype(kDraftPasses)>;
 }  // namespace
 
 struct Compiler::Kept {
-  std::optional<ProgramInputs> program_inputs;  // of draft.program as it is, or of infeasible
+  explicit Kept(CompilerUse of) : use(of) {}
+
+  /// Training graphs in front of the passes of kTrainingPasses.
+  struct Differentiated {
+    InputsOf<decltype(kGraphPasses)> graph;
+    DType differentiate;
+    std::vector<TrainingGraph> trainings;
+  };
+
+  CompilerUse use;
+  std::optional<Differentiated> differentiated;  // of use.recomputations
+  std::optional<ProgramInputs> program_inputs;   // of draft.program as it is, or of infeasible
   std::optional<Infeasible> infeasible;
   std::optional<TrainingInputs> training_inputs;
   std::vector<TrainingGraph> trainings;     // one for each size of microbatch, the largest first
@@ -274,20 +285,30 @@ std::optional<Infeasible> Compiler::Kept::make_trainings(const Graph& model,
   training_inputs.reset();
   draft_inputs.reset();
   trainings.clear();
+  const bool kept = differentiated && differentiated->graph == wanted.graph &&
+                    differentiated->differentiate == wanted.differentiate;
+  std::vector<TrainingGraph> made;
   const std::size_t num_sizes = local_sizes(source.plan.training, source.plan.parallel).size();
   for (std::size_t size = 0; size < num_sizes; ++size) {
     const PassContext context{size == 0 ? model : model.smaller[size - 1], source.software,
                               trainings, options};
-    StagedGraph staged;
-    if (auto reason = walk(kGraphPasses, wanted.graph, staged, context, watch)) return reason;
     TrainingGraph training;
-    watch.run("differentiate", training, find_training_violation, [&] {
-      training = differentiate(std::move(staged), source.software, wanted.differentiate);
-    });
+    if (kept) {
+      training = differentiated->trainings[size];
+    } else {
+      StagedGraph staged;
+      if (auto reason = walk(kGraphPasses, wanted.graph, staged, context, watch)) return reason;
+      watch.run("differentiate", training, find_training_violation, [&] {
+        training = differentiate(std::move(staged), source.software, wanted.differentiate);
+      });
+      if (use.recomputations) made.push_back(training);
+    }
     if (auto reason = walk(kTrainingPasses, wanted.training, training, context, watch))
       return reason;
     trainings.push_back(std::move(training));
   }
+  if (use.recomputations && !kept)
+    differentiated.emplace(wanted.graph, wanted.differentiate, std::move(made));
   training_inputs = std::move(wanted);
   return std::nullopt;
 }
@@ -353,11 +374,11 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Program
 
   if (auto reason = make_segments(model, source, options, watch)) return reason;
   if (auto reason = make_lists(source, log.schedule, watch)) return reason;
-  verify(watch);
+  if (!use.candidates) verify(watch);
   return std::nullopt;
 }
 
-Compiler::Compiler() : kept_(std::make_unique<Kept>()) {}
+Compiler::Compiler(CompilerUse use) : use_(use), kept_(std::make_unique<Kept>(use)) {}
 Compiler::~Compiler() = default;
 
 std::variant<const Program*, Infeasible> Compiler::compile(const Graph& model,
@@ -379,14 +400,14 @@ const SharedSegments& Compiler::segments() const { return kept_->shared; }
 std::variant<TrainingGraph, Infeasible> Compiler::training_graph(const Graph& model,
                                                                  const ProgramInputs& in,
                                                                  const SoftwareProfile& software) {
-  Kept kept;
+  Kept kept({});
   PassLog log;
   if (auto reason = kept.make(model, in, software, log, {}, true)) return *std::move(reason);
   return std::move(kept.trainings.front());
 }
 
 Program Compiler::take() {
-  return std::move(std::exchange(kept_, std::make_unique<Kept>())->draft.program);
+  return std::move(std::exchange(kept_, std::make_unique<Kept>(use_))->draft.program);
 }
 
 std::variant<Program, Infeasible> compile(const Graph& model, const ProgramInputs& in,

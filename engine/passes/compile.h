@@ -34,6 +34,16 @@ std::variant<Program, Infeasible> compile(const Graph& model, const ProgramInput
                                           const SoftwareProfile& software, PassLog& log,
                                           const CompileOptions& options = {});
 
+/// What a Compiler is for.
+struct CompilerUse {
+  /// Plans differ in what they compute again: the training graphs before that stay as well, which
+  /// takes as much memory once more.
+  bool recomputations = false;
+  /// Programs are looked at and dropped, and are not verified as whole ones: who takes one compiles
+  /// its plan again.
+  bool candidates = false;
+};
+
 /// Compiles one plan after another. What a stretch of passes has made (compile.cpp has their
 /// tables) stays while all their inputs (pass.h) are those of the plan before:
 ///
@@ -46,7 +56,7 @@ std::variant<Program, Infeasible> compile(const Graph& model, const ProgramInput
 /// thus about as much memory as one compile() uses.
 class Compiler {
  public:
-  Compiler();
+  explicit Compiler(CompilerUse use = {});
   ~Compiler();
 
   /// As trainyard::compile(). The Program lives here until the next call. `log` has the passes of
@@ -68,6 +78,7 @@ class Compiler {
 
  private:
   struct Kept;
+  CompilerUse use_;
   std::unique_ptr<Kept> kept_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "app/analytic_step.h"
 #include "engine/program/program_text.h"
+#include "study/compile_study.h"
 #include "study/study_writer.h"
 #include "tests/support/studies.h"
 
@@ -66,6 +67,41 @@ const std::vector<Sets> kPlans = {
      "parallel={pipeline: 2}", "training.microbatch=2"}};
 
 }  // namespace
+
+TEST_CASE("a Compiler of recomputations makes the Programs of one that knows nothing") {
+  // Behind one another: training graphs before recomputation stay while the plan in front is that
+  // of the study before, with microbatches of two sizes as well.
+  const Sets uneven = {"training.global_batch=7", "training.microbatch=[4, 3]"};
+  const std::vector<Sets> all = {{"recompute=full"},
+                                 {"recompute=selective"},
+                                 {"recompute={method: full, every: 2}"},
+                                 {},
+                                 {"parallel.tensor=2", "recompute=full"},
+                                 {"parallel.tensor=2"},
+                                 {"parallel.tensor=3"},  // 16 heads: none
+                                 {"parallel.tensor=2", "recompute=by-op"},
+                                 {"training.grad_dtype=bf16"},
+                                 {"training.grad_dtype=bf16", "recompute=full"},
+                                 {"recompute=full", uneven[0], uneven[1]},
+                                 {"recompute=selective", uneven[0], uneven[1]},
+                                 {"recompute=full"}};
+  Compiler compiler({.recomputations = true, .candidates = true});
+  const Prepared base = prepare_text(kGpt);
+  bool refused = false;
+  for (const Sets& sets : all) {
+    CAPTURE(sets);
+    Prepared prepared = base;
+    if (sets == Sets{"parallel.tensor=3"})
+      prepared.study.parallel.tensor = 3;  // which reading refuses
+    else
+      prepared = prepare_text(kGpt, sets);
+    PassLog log;
+    const Program* program = program_of(prepared, prepared.study, log, compiler);
+    refused = refused || program == nullptr;
+    if (program != nullptr) CHECK(*program == compiled_program(prepared));
+  }
+  CHECK(refused);
+}
 
 TEST_CASE("what fits is kept: the plan is that without recomputation") {
   const Prepared chosen = prepare_text(kGpt, {"recompute=rotor"});
