@@ -38,9 +38,10 @@ std::optional<bool> read_bool_or(const YamlNode& node, std::string_view word) {
 
 namespace {
 
+constexpr std::size_t kMostKeys = 3;  // that a message asks about
+
 /// Keys of a name in any map of a study, those nearest to its top first; at most three.
 std::vector<std::string> keys_named(std::string_view name) {
-  constexpr std::size_t kMost = 3;
   const auto depth = [](const std::string& path) {
     return std::count(path.begin(), path.end(), '.');
   };
@@ -50,7 +51,22 @@ std::vector<std::string> keys_named(std::string_view name) {
   });
   std::stable_sort(paths.begin(), paths.end(),
                    [&](const std::string& a, const std::string& b) { return depth(a) < depth(b); });
-  paths.resize(std::min(kMost, paths.size()));
+  paths.resize(std::min(kMostKeys, paths.size()));
+  return paths;
+}
+
+/// Keys of any map whose names are like this one, the likest first; at most three.
+std::vector<std::string> keys_like(std::string_view name) {
+  std::vector<std::string> names;
+  each_key([&](const std::string&, const StudyKey& key) {
+    if (std::find(names.begin(), names.end(), key.name) == names.end())
+      names.emplace_back(key.name);
+  });
+  std::vector<std::string> paths;
+  for (const std::string& near : nearest_names(name, names)) {
+    for (std::string& path : keys_named(near)) paths.push_back(std::move(path));
+  }
+  paths.resize(std::min(kMostKeys, paths.size()));
   return paths;
 }
 
@@ -297,7 +313,14 @@ void Section::refuse_unknown(std::initializer_list<std::string_view> refused) co
       words[alias] = map + "." + key;
     });
   }
-  for (const ConfigError& unknown : node_->unknown_keys(known, refused, words, keys_named))
+  std::vector<std::string> here = known;
+  for (const auto& [word, key] : words) here.push_back(word);
+  const auto elsewhere = [&](std::string_view name) {
+    std::vector<std::string> paths = keys_named(name);
+    if (paths.empty() && nearest_names(name, here).empty()) paths = keys_like(name);
+    return paths;
+  };
+  for (const ConfigError& unknown : node_->unknown_keys(known, refused, words, elsewhere))
     draft_.mistakes.push_back(unknown);
 }
 

@@ -48,6 +48,14 @@ TEST_CASE("what is missing or unknown is named") {
   CHECK_THAT(set("offload.activation=true"),
              Catch::Contains("offload.activation: unknown key (did you mean activations or "
                              "model.activation?); this map takes: "));
+  // So is one of another map that looks like it, where none does here.
+  CHECK_THAT(with("zeor: 3\n"), Catch::StartsWith("study.yaml:5:1: zeor: unknown key (did you mean "
+                                                  "parallel.zero?); this map takes: checkpoint, "));
+  CHECK_THAT(set("offload.microbach=2"),
+             Catch::StartsWith("--set offload.microbach=2: offload.microbach: unknown key (did you "
+                               "mean training.microbatch?); this map takes: activations, "));
+  CHECK_THAT(with("colour: red\n"),
+             Catch::StartsWith("study.yaml:5:1: colour: unknown key; this map takes: "));
   // Short words are names that are meant, too.
   CHECK_THAT(set("tpp=2"), Catch::StartsWith("--set tpp=2: tpp: unknown key (did you mean "
                                              "pp, tp or vpp?); this map takes: checkpoint, "));
