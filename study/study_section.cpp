@@ -189,6 +189,8 @@ YamlNode Section::required(std::string_view key) {
   for (const ConfigError& mistake : draft_.mistakes) {
     if (mistake.unknown_key() && draft_.key_path_of(mistake) == path) throw ConfigError(mistake);
   }
+  // An empty --set, or a key without a value, says it and says nothing.
+  if (contains(key)) node_->at(key).fail("expected a value, got nothing");
   const std::string problem = "missing required key " + quoted(key);
   try {
     if (node_) node_->fail(problem);

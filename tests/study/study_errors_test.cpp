@@ -21,6 +21,12 @@ TEST_CASE("what is missing or unknown is named") {
   CHECK(error_of("model: gpt-tiny\n") == "study.yaml:1:1: missing required key 'cluster'");
   CHECK(error_of("model: gpt-tiny\ncluster: box\n") ==
         "study.yaml:1:1: training: missing required key 'global_batch'");
+  // A key without a value is not one that is not there.
+  CHECK(error_of("model: gpt-tiny\ncluster: box\ntraining: {global_batch: }\n") ==
+        "study.yaml:3:26: training.global_batch: expected a value, got nothing");
+  CHECK(set("training.global_batch=") ==
+        "study.yaml:4:26: training.global_batch: expected a value, got nothing (set by --set "
+        "training.global_batch=)");
   const std::string wanted =
       "study.yaml:1:1: expected a study, a map with at least model, cluster and "
       "training.global_batch, got ";
