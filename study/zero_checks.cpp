@@ -63,6 +63,22 @@ void check_beside_replicas(const Study& study) {
         [&](std::int64_t n) { return n % context == 0 && common / groups % (n / context) == 0; });
 }
 
+/// Groups of replicas are alike, and have several ranks each.
+void check_groups(const Study& study) {
+  const ParallelConfig& parallel = study.parallel;
+  const int groups = parallel.zero.replicate;
+  const auto divides = [&](std::int64_t n) { return parallel.data % n == 0; };
+  const auto works = [&](std::int64_t n) { return divides(n) && n < parallel.gradient_ranks(); };
+  if (groups == 1 || works(groups)) return;
+  const std::string nearest =
+      nearest_that_do(groups, parallel.data, [&](std::int64_t n) { return n > 1 && works(n); });
+  fail_at(study, "parallel.zero.replicate",
+          (divides(groups) ? "leaves one replica in each group, which has nobody to divide with; "
+                           : std::to_string(groups) + " groups do not divide parallel.data " +
+                                 std::to_string(parallel.data) + "; ") +
+              (nearest.empty() ? "leave it out" : nearest));
+}
+
 }  // namespace
 
 void resolve_zero(Study& study) {
@@ -97,12 +113,7 @@ void check_zero(const Study& study) {
       zero.replicate > 1 && by_parameter, "parallel.zero.replicate",
       "groups of replicas divide shards, not whole parameters; leave it out, or write by: shard");
   if (!parallel.replicas.empty()) check_beside_replicas(study);
-  refuse(parallel.data % zero.replicate != 0, "parallel.zero.replicate",
-         std::to_string(zero.replicate) + " groups do not divide parallel.data " +
-             std::to_string(parallel.data));
-  refuse(zero.replicate > 1 && parallel.shards() == 1, "parallel.zero.replicate",
-         "leaves one replica in each group, which has nobody to divide with; " +
-             ("use fewer than parallel.data " + std::to_string(parallel.data)));
+  check_groups(study);
   check_reshard(study);
   const bool double_gradients = study.training.grad_dtype == DType::kFp64;
   refuse(zero.stage > 0 && double_gradients && zero.reduce_dtype.has_value(),

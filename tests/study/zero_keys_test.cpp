@@ -167,10 +167,16 @@ TEST_CASE("what ZeRO does not go with is refused at its key") {
         at + "55: parallel.zero.replicate: groups of replicas divide shards, not whole parameters; "
              "leave it out, or write by: shard");
   CHECK(fault("zero: {stage: 3, replicate: 3}") ==
-        at + "40: parallel.zero.replicate: 3 groups do not divide parallel.data 8");
+        at + "40: parallel.zero.replicate: 3 groups do not divide parallel.data 8; 2 and 4 do");
   CHECK(fault("zero: {stage: 3, replicate: 8}") ==
         at + "40: parallel.zero.replicate: leaves one replica in each group, which has nobody to "
-             "divide with; use fewer than parallel.data 8");
+             "divide with; 4 does");
+  CHECK(fault("data: 2, zero: {stage: 3, replicate: 2}") ==
+        at + "49: parallel.zero.replicate: leaves one replica in each group, which has nobody to "
+             "divide with; leave it out");
+  // The ranks of method smp have samples of their own, but are no replicas.
+  CHECK(fault("tensor: 4, data: 1, tensor_method: smp, zero: {stage: 1, replicate: 2}") ==
+        at + "80: parallel.zero.replicate: 2 groups do not divide parallel.data 1; leave it out");
   CHECK(fault("zero: {stage: 3, units: layers}") ==
         at + "36: parallel.zero.units: expected layer, or a list of patterns of modules such as "
              "[\"*.layers.*\"], got 'layers'");
