@@ -251,10 +251,20 @@ void read_setting(Section& section, const ScheduleName& schedule, const std::str
 void read_mode(Section& section, const ScheduleName& entry, ScheduleConfig& schedule) {
   section.word("mode", schedule.mode);
   const bool of_modules = section.study().partition.method == "smp";
-  if (schedule.mode == "dynamic" || entry.searched || of_modules) return;
-  fail_at(section.study(), "schedule.mode",
-          schedule.mode + " is for " + schedules_text(&ScheduleName::searched) +
-              ", whose order depends on durations, not for " + schedule.method + "; leave it out");
+  if (schedule.mode == "dynamic" || of_modules) return;
+  const bool fast = schedule.mode == "fast";
+  const std::string of_smp = "fast is for partition smp, whose modules then send directly";
+  if (!entry.searched) {
+    fail_at(section.study(), "schedule.mode",
+            (fast ? of_smp
+                  : "static is for " + schedules_text(&ScheduleName::searched) +
+                        ", whose order depends on durations, not for " + schedule.method) +
+                "; leave it out");
+  }
+  if (fast)
+    section.study().warnings.push_back("schedule.mode: " + of_smp + "; with partition " +
+                                       section.study().partition.method +
+                                       " it is the same as static");
 }
 
 void read_schedule(Section& root) {

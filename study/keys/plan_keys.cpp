@@ -157,8 +157,10 @@ const KeyTable& schedule_keys() {
        .matters = "opportunistic"},
       {.name = "mode",
        .forms = {WordForm{kScheduleModeWords}},
-       .help = "static times several orders in train, and keeps the fastest; modules of partition "
-               "smp no longer ask each other by messages, and in fast mode send directly",
+       .help =
+           "static times several orders in train, and keeps the fastest; modules of partition "
+           "smp no longer ask each other by messages, and in fast mode, which is for them, send "
+           "directly",
        .field = field<&Study::schedule, &ScheduleConfig::mode>(),
        .matters = "zb-1p, zb-2p, opportunistic; partition smp"},
       post_validation(),

@@ -203,6 +203,18 @@ TEST_CASE("limits of searches are refused where they mean nothing") {
         "whose order depends on durations, not for 1f1b; leave it out");
 }
 
+TEST_CASE("fast mode is for modules that send to each other, and else said to be static") {
+  const auto warnings = [](const std::string& mode) {
+    return prepare_text(study_with("{method: zb-1p, mode: " + mode + "}", 4)).study.warnings;
+  };
+  const std::vector<std::string> said = warnings("fast");
+  CHECK(said.front() ==
+        "schedule.mode: fast is for partition smp, whose modules then send directly; with "
+        "partition uniform it is the same as static");
+  // That devices are idle is said of both.
+  CHECK(warnings("static") == std::vector<std::string>(said.begin() + 1, said.end()));
+}
+
 TEST_CASE("what an order's file held is kept, and another order is one option away") {
   const auto made = schedule_by_name("1f1b", 4, 1, 8, false);
   std::string resolved;
