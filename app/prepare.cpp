@@ -113,6 +113,14 @@ StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>&
     set_onnx_numbers(config);
     return config;
   };
+  using Model = std::shared_ptr<const OnnxModel>;
+  const auto buffered =
+      std::make_shared<std::map<std::pair<Model, std::vector<std::string>>, Model>>();
+  resolvers.onnx_buffers = [buffered](const Model& model, const std::vector<std::string>& buffers) {
+    Model& known = (*buffered)[{model, buffers}];
+    if (known == nullptr) known = with_buffers(model, buffers);
+    return known;
+  };
   const auto preset = remembered([root](const std::string& name, const std::string&) {
     return find_cluster_preset(root, name);
   });

@@ -253,7 +253,7 @@ void read_onnx_model(Section& section, const YamlNode& file, const StudyResolver
            std::vector<std::string> buffers;
            for (const YamlNode& item : node.items()) buffers.push_back(item.as_string());
            if (buffers.empty()) node.fail("expected names of tensors, got nothing");
-           study.model.onnx = with_buffers(std::move(study.model.onnx), std::move(buffers));
+           study.model.onnx = resolvers.onnx_buffers(study.model.onnx, buffers);
          });
        }},
       {"family", [&] {

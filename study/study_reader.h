@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,11 @@ struct StudyResolvers {
   std::function<ModelConfig(const std::string& path,
                             const std::map<std::string, std::int64_t>& axes)>
       onnx_file;
+  /// That model with tensors that are not trained (with_buffers()): of equal questions one answer,
+  /// so that what was built of it serves again.
+  std::function<std::shared_ptr<const OnnxModel>(const std::shared_ptr<const OnnxModel>& model,
+                                                 const std::vector<std::string>& buffers)>
+      onnx_buffers;
 
   /// One node (num_nodes 1): devices_per_node, device, both link classes; `nodes: N` scales it.
   std::function<std::optional<Cluster>(const std::string& name)> cluster_preset;

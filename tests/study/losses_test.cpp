@@ -26,6 +26,7 @@ StudyResolvers with_outputs() {
     config.seq_len = 1;
     return config;
   };
+  resolvers.onnx_buffers = with_buffers;
   return resolvers;
 }
 
