@@ -218,7 +218,18 @@ TEST_CASE("selections compare the case's own words") {
   CHECK(ids({"framework=nemo", "training.precision=bf16,fp16"}) == "b");
   CHECK(ids({"training.precision=null"}) == "c");
   CHECK_THROWS_WITH(ids({"framework"}), Catch::Contains("expected path=value"));
-  CHECK_THROWS_WITH(ids({"framework=merak"}), "--select: no case meets all selections");
+  // What leaves no case is said with what there is, and what was meant.
+  CHECK_THROWS_WITH(ids({"framework=merak"}),
+                    "--select framework=merak: no case says so; there are nemo and null");
+  CHECK_THROWS_WITH(ids({"framework=nmo,Nemo"}),
+                    "--select framework=nmo,Nemo: no case says so (did you mean nemo?); there are "
+                    "nemo and null");
+  CHECK_THROWS_WITH(ids({"framework=null", "training.precision=bf16"}),
+                    "--select training.precision=bf16: no case that is left has this key");
+  CHECK_THROWS_WITH(ids({"framework=nemo", "training.precision=fp16"}),
+                    "--select training.precision=fp16: no case that is left says so; there are "
+                    "fp8 and bf16");
+  CHECK_THROWS_WITH(ids({"framwork=nemo"}), "--select framwork=nemo: no case has this key");
 }
 
 TEST_CASE("the default selection takes 258 rows of the published runs that are not suspect") {
