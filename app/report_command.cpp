@@ -5,9 +5,12 @@
 
 #include "app/commands.h"
 #include "engine/base/error.h"
+#include "engine/base/place_of.h"
 #include "report/report.h"
 #include "report/sweep_reader.h"
 #include "report/trace_json.h"
+#include "study/study_words.h"
+#include "study/yaml_reader.h"
 #include "system/files.h"
 #include "system/terminal.h"
 
@@ -21,6 +24,16 @@ std::string read_if_there(const std::string& path) {
   return fs::exists(path) ? read_file(path) : std::string();
 }
 
+/// Refuses a resolved study that was cut off: what stands last in one is its fidelity.
+void check_whole(const std::string& study, const std::string& path) {
+  const YamlNode root = YamlNode::parse(study, path);
+  if (!root.is_map()) return;  // the page refuses it
+  const std::optional<YamlNode> last = root.find("fidelity");
+  const std::string word = last && last->is_scalar() ? last->as_string() : "";
+  if (place_of(kFidelityWords, word) == kFidelityWords.size())
+    throw ConfigError(path + ": was cut off, or is none of trainyard's: it says no fidelity");
+}
+
 std::string page_of_run(const std::string& folder) {
   RunFiles files;
   files.folder = folder;
@@ -29,7 +42,9 @@ std::string page_of_run(const std::string& folder) {
   if (files.summary.empty() && files.losses.empty()) {
     throw ConfigError(folder + ": its summary.json or losses.csv is empty");
   }
-  files.study = read_file(folder + "/study.resolved.yaml");
+  const std::string study = folder + "/study.resolved.yaml";
+  files.study = read_file(study);
+  check_whole(files.study, study);
   // A training run writes its trace with its last step; a simulation has one from the start.
   std::optional<Timeline> timeline;
   const std::string trace = folder + "/trace.json";

@@ -65,6 +65,15 @@ TEST_CASE("a folder without a run, or with a damaged one, is refused with the fi
   CHECK(problem(out) == out + ": its summary.json or losses.csv is empty");
   write_text(out + "/summary.json", summary);
   CHECK(problem(out) == "none");
+  // A part of a resolved study is YAML, too.
+  const std::string study = read_text(out + "/study.resolved.yaml");
+  for (const std::string end : {"\nparallel:", "\nfidelity:", "uid  #"}) {
+    write_text(out + "/study.resolved.yaml", study.substr(0, study.rfind(end) + 1));
+    CHECK(problem(out) == out +
+                              "/study.resolved.yaml: was cut off, or is none of trainyard's: it "
+                              "says no fidelity");
+  }
+  write_text(out + "/study.resolved.yaml", study);
   std::filesystem::remove(out + "/trace.json");
   CHECK(problem(out) == out + "/trace.json: No such file or directory");
   write_text(out + "/trace.json", "{}");
