@@ -147,6 +147,7 @@ class CommandLine {
   void add_solve();
   void add_calibrate();
   void add_completion();
+  std::string option_without_word() const;
   int refuse_unknown(const std::vector<CLI::App*>& commands, bool json) const;
 
   int argc_;
@@ -306,6 +307,20 @@ void CommandLine::add_completion() {
   });
 }
 
+/// The first option that gets an empty word, as from an unset variable of a script; "": none does.
+/// CLI11 takes such an option for one that was left out.
+std::string CommandLine::option_without_word() const {
+  for (const CLI::App* command : app_.get_subcommands([](const CLI::App*) { return true; })) {
+    for (int i = 2; i + 1 < argc_ && command->get_name() == argv_[1]; ++i) {
+      const std::string_view word = argv_[i], next = argv_[i + 1];
+      const CLI::Option* option = command->get_option_no_throw(argv_[i]);
+      const bool takes = option != nullptr && option->get_items_expected_max() > 0;
+      if (next.empty() && word.starts_with('-') && takes) return argv_[i];
+    }
+  }
+  return "";
+}
+
 int CommandLine::refuse_unknown(const std::vector<CLI::App*>& commands, bool json) const {
   std::string names;
   for (const CLI::App* command : commands) names += command->get_name() + ", ";
@@ -324,6 +339,13 @@ int CommandLine::run() {
   const bool json = std::any_of(
       argv_, argv_ + argc_, [](const char* word) { return std::string_view(word) == "--json"; });
   if (!known) return refuse_unknown(commands, json);
+  if (const std::string option = option_without_word(); !option.empty()) {
+    return report_error(kWrongInput,
+                        option +
+                            ": expected a value, got an empty word; leave the option out for its "
+                            "default",
+                        "", json);
+  }
   try {
     app_.parse(argc_, argv_);
   } catch (const CLI::Success& help) {  // --help, --version

@@ -324,4 +324,26 @@ TEST_CASE("names of presets and profiles lead nowhere") {
           "study.yaml:2:19: cluster.preset: the name of a preset takes no path, got '../mine'"));
 }
 
+TEST_CASE("an option with an empty word is refused, not taken for one that was left out") {
+  const ScratchFolder folder;
+  write_text(folder / "study.yaml", kStudy);
+  const std::vector<std::vector<std::string>> commands = {
+      {"simulate", folder / "study.yaml", "--fidelity", ""},
+      {"compile", folder / "study.yaml", "--out", ""},
+      {"train", folder / "study.yaml", "--device", ""},
+      {"validate", "--run", ""},
+      {"calibrate", "--fit", ""},
+      {"calibrate", "--device", ""}};
+  for (const std::vector<std::string>& words : commands) {
+    const std::string& option = words[words.size() - 2];
+    CAPTURE(words.front(), option);
+    const Answer answer = run(folder, words);
+    CHECK(answer.exit == 2);
+    CHECK(answer.out.empty());
+    CHECK(answer.err == "trainyard: " + option +
+                            ": expected a value, got an empty word; leave the option out for its "
+                            "default\n");
+  }
+}
+
 }  // namespace trainyard
