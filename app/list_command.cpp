@@ -8,6 +8,8 @@
 
 #include "app/commands.h"
 #include "engine/base/error.h"
+#include "engine/base/near_names.h"
+#include "engine/base/user_text.h"
 #include "engine/schedule/schedule_names.h"
 #include "models/presets.h"
 #include "study/cluster_preset.h"
@@ -184,15 +186,14 @@ int run_list(const std::string& what) {
     }
     return kDone;
   }
-  std::string known;
   for (const auto& [name, make] : topics()) {
-    if (name == what) {
-      print(make());
-      return kDone;
-    }
-    known += (known.empty() ? "" : ", ") + name;
+    if (name != what) continue;
+    print(make());
+    return kDone;
   }
-  throw ConfigError("list knows nothing called '" + what + "'; it has " + known);
+  const std::vector<std::string> known = list_topics();
+  throw ConfigError("list knows nothing called " + quoted(what) + did_you_mean(what, known) +
+                    "; it has " + join_words(known));
 }
 
 }  // namespace trainyard

@@ -20,6 +20,7 @@
 #include "cli/completion.h"
 #include "engine/base/beside_program.h"
 #include "engine/base/error.h"
+#include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
 #include "system/interrupt.h"
 #include "system/terminal.h"
@@ -322,11 +323,13 @@ std::string CommandLine::option_without_word() const {
 }
 
 int CommandLine::refuse_unknown(const std::vector<CLI::App*>& commands, bool json) const {
-  std::string names;
-  for (const CLI::App* command : commands) names += command->get_name() + ", ";
-  return report_error(
-      kWrongInput, "no command is called " + quoted(argv_[1]) + "; there are " + names + "and test",
-      "", json);
+  std::vector<std::string> names;
+  for (const CLI::App* command : commands) names.push_back(command->get_name());
+  names.emplace_back("test");
+  return report_error(kWrongInput,
+                      "no command is called " + quoted(argv_[1]) + did_you_mean(argv_[1], names) +
+                          "; there are " + join_words(names),
+                      "", json);
 }
 
 int CommandLine::run() {

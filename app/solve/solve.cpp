@@ -6,6 +6,7 @@
 #include "app/solve/automatic_problems.h"
 #include "app/solve/partition_problems.h"
 #include "app/solve/tensor_problems.h"
+#include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
 #include "engine/schedule/schedule_names.h"
 
@@ -15,10 +16,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string names_of_problems() {
+/// That there is no such problem, and which are.
+std::string no_problem(const std::string& name) {
   std::vector<std::string> names;
   for (const SolveProblem& problem : solve_problems()) names.emplace_back(problem.name);
-  return join_words(names);
+  return "no problem is called " + trainyard::quoted(name) + did_you_mean(name, names) +
+         "; this version has " + join_words(names);
 }
 
 /// The names of schedules, in lines of a key's text.
@@ -175,10 +178,7 @@ const SolveProblem* find_problem_kind(const std::string& name) {
 Json solve(const YamlNode& document) {
   const YamlNode kind = document.at("problem");
   const SolveProblem* problem = find_problem_kind(kind.as_string());
-  if (problem == nullptr) {
-    kind.fail("no problem is called " + trainyard::quoted(kind.as_string()) +
-              "; this version has " + names_of_problems());
-  }
+  if (problem == nullptr) kind.fail(no_problem(kind.as_string()));
   Json answer = problem->solve(document);
   document.finish();
   return answer;
@@ -195,9 +195,7 @@ std::string solve_help(const std::string& name) {
     return text;
   }
   const SolveProblem* problem = find_problem_kind(name);
-  if (problem == nullptr)
-    throw ConfigError("no problem is called " + trainyard::quoted(name) + "; this version has " +
-                      names_of_problems());
+  if (problem == nullptr) throw ConfigError(no_problem(name));
   return std::string(problem->name) + ": " + std::string(problem->description) + "\n\n" +
          keys_text(*problem) + "\nExample:\n" + std::string(problem->example);
 }

@@ -145,6 +145,11 @@ TEST_CASE("what is not there is not listed") {
   CHECK(plan.exit == kWrongInput);
   CHECK_THAT(plan.err, Catch::Contains("no command is called 'plan'; there are "));
   CHECK_THAT(plan.err, !Catch::Contains("plan,"));
+  CHECK_THAT(run(folder, {"simulat", "study.yaml"}).err,
+             Catch::Contains("'simulat' (did you mean simulate?); there are help, simulate, "));
+  CHECK_THAT(run(folder, {"list", "schedule"}).err,
+             Catch::Contains("list knows nothing called 'schedule' (did you mean schedules?); it "
+                             "has models, "));
   CHECK_THAT(run(folder, {"--help"}).out, !Catch::Contains("\n  plan"));
 }
 

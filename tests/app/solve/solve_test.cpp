@@ -169,6 +169,8 @@ TEST_CASE("what is wrong with a problem is said at its place") {
       "reshard, op-strategies, propagate, smp-partition, rannc-stages, rannc-blocks, rannc, "
       "graph-shard, autopipe, placement, hierarchical-matrix, atp-mesh, tensor-plan, device-mesh, "
       "linearise, recompute-chain, memory-profile, strategy and plan-joint");
+  CHECK_THAT(problem_of("{problem: linarise}"),
+             Catch::Contains("'linarise' (did you mean linearise?); this version has "));
   CHECK(problem_of("{ranks: 2}") == "p.yaml:1:1: missing required key 'problem'");
   CHECK(problem_of("{problem: d-hondt, devices: 2, costs: [1, -1]}") ==
         "p.yaml:1:43: costs[1]: expected at least 0, got -1");
