@@ -306,13 +306,23 @@ void fit_all(Predictor& predictor, const FitProfilesOptions& options, ProfileFit
   hold_out_families(predictor, all, optimum, bounds, options, fit, progress);
 }
 
+std::vector<PublishedCase> cases_to_fit(const std::string& path,
+                                        const FitProfilesOptions& options) {
+  std::vector<PublishedCase> cases = read_cases(path);
+  if (!options.selections.empty()) return select_cases(std::move(cases), options.selections);
+  try {
+    return select_cases(std::move(cases), kFitSelections);
+  } catch (const ConfigError& none) {
+    throw ConfigError(std::string(none.what()) +
+                      " (what is fitted where no --select says other cases)");
+  }
+}
+
 }  // namespace
 
 ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& options) {
-  Predictor predictor(
-      select_cases(read_cases(path),
-                   options.selections.empty() ? kFitSelections : options.selections),
-      free_parameters(data_root()), options.predict, options.jobs);
+  Predictor predictor(cases_to_fit(path, options), free_parameters(data_root()), options.predict,
+                      options.jobs);
   ProfileFit fit;
   std::optional<FitResult> best;
   try {

@@ -198,6 +198,12 @@ TEST_CASE("a family that is left out is predicted only") {
   options.leave_out = "leaflet";
   CHECK_THROWS_WITH(fit_profiles(path, options),
                     "--leave-out: no row is of the family 'leaflet'; there are 'paper' and 'page'");
+  // Which cases are fitted by default nobody has asked for.
+  options.selections.clear();
+  CHECK_THROWS_WITH(
+      fit_profiles(path, options),
+      "--select framework=megatron-lm,megatron-deepspeed,nemo: no case says so; there are made "
+      "(what is fitted where no --select says other cases)");
 }
 
 TEST_CASE("selections compare the case's own words") {
