@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "engine/exec/lists/kernel_runs.h"
 #include "engine/exec/lists/stream_waits.h"
 #include "engine/exec/trace.h"
 #include "engine/program/no_ops.h"
@@ -79,7 +80,7 @@ class TimedRanks::Lowering {
         }
         depend_on_ops(segment, k, timed.ops.back(), out);
       }
-      find_runs(timed, out);
+      find_runs(timed, out, costs_.slowdown.any());
     }
     return out;
   }
@@ -191,58 +192,6 @@ class TimedRanks::Lowering {
   static bool adds_gradients(const Segment& segment) {
     return segment.phase == Phase::kForward || segment.phase == Phase::kBackward ||
            segment.phase == Phase::kBackwardInput || segment.phase == Phase::kBackwardWeight;
-  }
-
-  static bool waits_for_values(const TimedOp& op, const TimedRank& rank) {
-    for (std::size_t i = 0; i < op.num_dependencies; ++i) {
-      if (rank.dependencies[op.first_dependency + i].waits) return true;
-    }
-    return false;
-  }
-  static bool runs_on(const TimedOp& op, const TimedRank& rank) {
-    return op.kind == TimedKind::kKernel && op.stream == StreamId::kMain && !op.host_sync &&
-           op.pool_taken < 0 && op.work < 0 && !waits_for_values(op, rank);
-  }
-  static bool plain_free(const TimedOp& op) {
-    return op.kind == TimedKind::kFree && op.num_dependencies == 0 && op.num_pools_given == 0 &&
-           op.waits == 0;
-  }
-
-  static void find_runs(TimedSegment& segment, TimedRank& rank) {
-    auto& ops = segment.ops;
-    for (std::size_t first = 0; first < ops.size();) {
-      if (!runs_on(ops[first], rank)) {
-        ++first;
-        continue;
-      }
-      TimedKernels run;
-      run.first_launch = ops[first].launch;
-      run.first_note = static_cast<std::uint32_t>(rank.notes.size());
-      std::size_t k = first;
-      std::int32_t latest = 0;  // kernel of the run
-      for (; k < ops.size(); ++k) {
-        if (plain_free(ops[k])) {
-          run.last_free = latest;
-          continue;
-        }
-        if (!runs_on(ops[k], rank) || (k > first && ops[k].waits != 0)) break;
-        run.launch += ops[k].launch;
-        if (k > first) run.slack = std::max(run.slack, run.launch - run.duration);
-        run.duration += ops[k].duration;
-        run.flop += ops[k].flop;
-        ++run.num_events;
-        latest = static_cast<std::int32_t>(k - first);
-        for (std::size_t i = 0; i < ops[k].num_dependencies; ++i) {
-          rank.notes.push_back({rank.dependencies[ops[k].first_dependency + i], run.duration,
-                                static_cast<std::uint32_t>(k - first)});
-        }
-      }
-      run.num_ops = static_cast<std::uint32_t>(k - first);
-      run.num_notes = static_cast<std::uint32_t>(rank.notes.size()) - run.first_note;
-      ops[first].run = static_cast<std::int32_t>(segment.runs.size());
-      segment.runs.push_back(run);
-      first = k;
-    }
   }
 
   std::uint32_t slot(ValueId storage, TimedRank& out) {

@@ -97,7 +97,15 @@ class StepLoop {
       stream.waited =
           item.host < 0 ? progress_.start() : delay + launches + issued_at_wait(*state.list, item);
       switch (item.kind) {
-        case ItemKind::kRun: progress_.run_kernels(state, stream, item, host, ready); break;
+        case ItemKind::kRun:
+          if (clock_ == nullptr) {
+            progress_.run_kernels(state, stream, item, host, ready);
+          } else if (const Seconds work = progress_.next_kernels(state, stream, item, host, ready);
+                     work > 0) {
+            begin_kernel(cursor, stream, work);
+            return;
+          }
+          break;
         case ItemKind::kFree: progress_.free(state, stream, item, host, ready); break;
         case ItemKind::kBody:
           stream.issued = host;
@@ -211,8 +219,13 @@ class StepLoop {
     RankState& state = progress_.rank(member.rank);
     StreamState& stream = state.streams[member.stream];
     stream.gathered = false;
-    progress_.finish(state, stream, progress_.item_at(member), start, end);
-    ++stream.next;
+    const StreamItem& item = progress_.item_at(member);
+    if (item.kind == ItemKind::kRun) {
+      progress_.pass_kernels(state, stream, item, start, end);
+    } else {
+      progress_.finish(state, stream, item, start, end);
+      ++stream.next;
+    }
     progress_.runnable().push_back(member);
   }
 

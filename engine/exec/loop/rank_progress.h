@@ -45,6 +45,12 @@ class RankProgress {
   /// A run of kernels that is issued from `issued` on.
   void run_kernels(RankState& state, StreamState& stream, const StreamItem& item, Seconds issued,
                    Seconds ready);
+  /// The same where kernels slow down, as often as kernels of the run have ended: seconds that the
+  /// next take alone, all of them where the host is ahead; 0: none is left, and the item is over.
+  Seconds next_kernels(RankState& state, StreamState& stream, const StreamItem& item,
+                       Seconds issued, Seconds ready);
+  void pass_kernels(RankState& state, StreamState& stream, const StreamItem& item, Seconds start,
+                    Seconds end);
   void free(RankState& state, StreamState& stream, const StreamItem& item, Seconds issued,
             Seconds ready);
   /// The row of op `k` of the stream's item, where the rank keeps rows. What a rank does is grouped

@@ -82,8 +82,9 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
       keys_before.erase(keys_before.begin() + static_cast<std::ptrdiff_t>(i));
       return found;
     }
-    const StreamListOptions how{options.reuse && !plan.slowdown.any(), options.compute_only,
-                                key.lanes};
+    // Where kernels slow down, rows are of ops that are timed by themselves.
+    const bool whole_runs = options.reuse && !(plan.slowdown.any() && options.record_rows);
+    const StreamListOptions how{whole_runs, options.compute_only, key.lanes};
     if (!timed) timed.emplace(*plan.program, costs, plan.lanes);
     return make_stream_list(*plan.program, plan.lanes, key.list,
                             timed->make(key.list, key.speed, key.owner), how);

@@ -32,7 +32,7 @@ struct RunPlan {
   Indexed<FoldClassId, bool> records;         // rows are kept; nothing else depends on it
   Indexed<ChannelId, bool> contends;          // over the interconnect; empty: none
   const WorkTable* works = nullptr;           // of the costs
-  Slowdown slowdown;  // any(): every op is an item, timed in order (slowdown_clock.h)
+  Slowdown slowdown;  // any(): everything is timed in order (slowdown_clock.h)
 };
 
 /// `network`: distinguish ranks and channels by what they share; null: by closed forms alone.
