@@ -92,11 +92,15 @@ RunComparison validate_run(const std::string& folder, const std::vector<std::str
                            const std::string& fidelity) {
   if (!fs::is_directory(folder)) throw ConfigError("--run " + folder + ": no such folder");
   const std::string study = folder + "/study.resolved.yaml";
-  for (const std::string& file : {study, folder + "/program.txt"}) {
+  const bool measured_steps = fs::exists(folder + "/measured.json");
+  std::vector<std::string> files = {study, folder + "/program.txt"};
+  // A simulation writes these, too; what train alone writes from its first step are the losses.
+  if (!measured_steps) files.push_back(folder + "/losses.csv");
+  for (const std::string& file : files) {
     if (!fs::exists(file))
       throw ConfigError("--run " + folder + ": holds no run of trainyard train: it has no " + file);
   }
-  if (!fs::exists(folder + "/measured.json")) {
+  if (!measured_steps) {
     throw ConfigError("--run " + folder +
                       ": has no measured.json: the run did not come to its last step, or was one "
                       "of an earlier version");

@@ -123,6 +123,17 @@ TEST_CASE("the words of a command end as argv does, however many they are") {
         std::vector<std::string>{"trainyard", "train", "--help"});
 }
 
+TEST_CASE("a simulation's folder is told from a run that ended early") {
+  const ScratchFolder folder;
+  write_text(folder / "study.yaml", kStudy);
+  const std::string out = folder / "out";
+  REQUIRE(run(folder, {"simulate", folder / "study.yaml", "--out", out}).exit == 0);
+  const Answer answer = run(folder, {"validate", "--run", out});
+  CHECK(answer.exit == 2);
+  CHECK(answer.err == "trainyard: --run " + out + ": holds no run of trainyard train: it has no " +
+                          out + "/losses.csv\n");
+}
+
 TEST_CASE("option --fidelity beside its key is refused, as a short word beside its key is") {
   const ScratchFolder folder;
   write_text(folder / "study.yaml", kStudy + "sweep: {parallel.tensor: [1, 2]}\n");
