@@ -2,11 +2,12 @@
 """RaNNC (Tanaka et al. 2021, arXiv:2103.16063) against this simulator: the tables of configs/papers/README.md.
 
 Run by hand from the repository's root after a build: python3 bench/rannc_reproduction.py [PART]...
-Parts: bert mixed resnet sensitivity software; none named: all. Every figure is of `trainyard simulate ... --json --fidelity
-fluid`: the devices of a node share its one NIC.
+Parts: bert mixed resnet sensitivity software searched; none named: all. Every figure is of `trainyard simulate ... --json`, of
+fidelity fluid: the devices of a node share its one NIC. What is searched is so by analytic steps, and so is what is beside it.
 """
 import functools
 import json
+import re
 import subprocess
 import sys
 import time
@@ -16,16 +17,18 @@ BERT = "configs/papers/rannc-bert.yaml"
 RESNET = "configs/papers/rannc-resnet152x8.yaml"
 SIZES = [(hidden, layers) for hidden in (1024, 1536, 2048) for layers in (24, 48, 96, 144, 192, 256)]
 WHOLE_STAGE = "recompute={method: full, ends: true}"
-# GPipe-Hybrid is of PipeDream-2BW's authors: a fork of Megatron-LM with an option for GPipe's order (msr-fiddle/pipedream,
-# megatron/megatron: schedules.py, training.py). The host waits for each transfer, gradients are reduced behind the last
-# backward, layers are checkpointed one by one. Megatron-LM itself is of before it had pipelines: the oldest profile.
+# GPipe-Hybrid is --gpipe of PipeDream-2BW's runtime (msr-fiddle/pipedream, branch pipedream_2bw): models in 2, 4, 8 and
+# 16 stages, whose tensors may not be of 16 bits. Its loop with flushes says that "weight synchronization will happen every backward pass".
+# A stage's ranks lie one behind the other, and a step has a multiple of as many microbatches as stages.
+GPIPE_HYBRID = "framework=pipedream-2bw"
+# Megatron-LM is of before it had pipelines: the oldest profile.
 MEGATRON = "framework={name: megatron-lm, version: 2021}"
 
 
 @functools.cache
 def simulate(study, *sets):
     """The answer to the study with these options, or the reason why there is none."""
-    argv = [PROGRAM, "simulate", study, "--json", "--fidelity", "fluid"]
+    argv = [PROGRAM, "simulate", study, "--json"]
     run = subprocess.run(argv + [part for s in sets for part in ("--set", s)], capture_output=True, text=True)
     answer = json.loads(run.stdout)
     return answer["error"]["message"] if "error" in answer else answer
@@ -53,7 +56,9 @@ def best(answers):
 
 
 def model_of(hidden, layers):
-    return "model=bert-large" if (hidden, layers) == (1024, 24) else f"model=bert-{hidden}h-{layers}l"
+    """With next sentence's head, which each of the descriptions has."""
+    name = "bert-large" if (hidden, layers) == (1024, 24) else f"bert-{hidden}h-{layers}l"
+    return f"model={{preset: {name}, next_sentence: true}}"
 
 
 def plan_text(study, *sets):
@@ -78,15 +83,20 @@ def microbatches(per_replica):
         size *= 2
 
 
-def gpipe_hybrid(model, precision, layers, software=(MEGATRON, "recompute=full")):
+# Each stage on all nodes.
+SPREAD = ("parallel.placement=DPT",)
+
+
+def gpipe_hybrid(model, precision, layers, software=GPIPE_HYBRID, reduce="each", more=()):
     """2, 4, 8 or 16 stages with as many layers and replicas each, and the best microbatch: the paper searched stages."""
     tried = []
     for stages in (2, 4, 8, 16):
         if layers % stages:
             continue
-        for size in microbatches(256 // (32 // stages)):
-            sets = (model, precision, "partition=uniform", f"parallel={{pipeline: {stages}, data: {32 // stages}}}",
-                    f"training.microbatch={size}", "schedule=gpipe", *software)
+        for size in microbatches(256 // 32):
+            parallel = f"{{pipeline: {stages}, data: {32 // stages}, placement: stages, zero: {{stage: 0, reduce: {reduce}}}}}"
+            sets = (model, precision, "partition=uniform", f"parallel={parallel}", f"training.microbatch={size}",
+                    "schedule=gpipe", software, WHOLE_STAGE, *more)
             tried.append((f"{stages} stages, microbatch {size}", simulate(BERT, *sets)))
     return best(tried)
 
@@ -95,7 +105,7 @@ def megatron(model, precision):
     """Tensor parallelism alone, without accumulation: one microbatch."""
     tried = []
     for tensor in (1, 2, 4, 8, 16, 32):
-        padded = model.replace("model=", "model={preset: ") + ", pad_vocab_to: 30720}"
+        padded = model.replace("}", ", pad_vocab_to: 30720}")
         sets = (padded, precision, "partition=uniform", f"parallel={{tensor: {tensor}, data: {32 // tensor}}}",
                 f"training.microbatch={256 // (32 // tensor)}", "schedule=gpipe", "recompute=full",
                 MEGATRON)
@@ -103,12 +113,12 @@ def megatron(model, precision):
     return best(tried)
 
 
-def data_parallel(study, model, precision, batch, devices):
+def data_parallel(study, model, precision, batch, devices, more=()):
     """Accumulation and recomputation."""
     tried = []
     for size in microbatches(batch // devices):
         sets = (model, precision, "partition=uniform", f"parallel={{data: {devices}}}", f"training.microbatch={size}",
-                "schedule=1f1b", WHOLE_STAGE)
+                "schedule=1f1b", WHOLE_STAGE, *more)
         tried.append((f"microbatch {size}", simulate(study, *sets)))
     return best(tried)
 
@@ -119,20 +129,20 @@ def cell(found):
 
 def bert():
     print("BERT, fp32, samples/s\n")
-    print("| hidden, layers | paper | code | exact | the paper's pipeline | GPipe-Hybrid | Megatron | data parallelism |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| hidden, layers | paper | code | exact | the paper's pipeline | GPipe-Hybrid | the same, spread | Megatron | data parallelism |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     of = "training.precision=fp32"
     for hidden, layers in SIZES:
         model = model_of(hidden, layers)
         print(f"| {hidden}, {layers} | {by_rule(BERT, model, of)} | {plan_text(BERT, model, of)} | "
-              f"{cell(gpipe_hybrid(model, of, layers))} | {cell(megatron(model, of))} | "
-              f"{cell(data_parallel(BERT, model, of, 256, 32))} |", flush=True)
+              f"{cell(gpipe_hybrid(model, of, layers))} | {cell(gpipe_hybrid(model, of, layers, more=SPREAD))} | "
+              f"{cell(megatron(model, of))} | {cell(data_parallel(BERT, model, of, 256, 32))} |", flush=True)
 
 
-def gpipe_model(model, size):
+def gpipe_model(model, size, more=()):
     """8 stages of like time, 64 microbatches."""
     return simulate(RESNET, model, "partition={method: cost, between: ops}", "parallel={pipeline: 8, data: 1}",
-                    f"training.microbatch={size}", "schedule=gpipe", WHOLE_STAGE)
+                    f"training.microbatch={size}", "schedule=gpipe", WHOLE_STAGE, *more)
 
 
 def resnet():
@@ -156,14 +166,17 @@ def row(study, name, *sets):
 
 
 def sensitivity():
-    for study, model in ((BERT, "model=bert-1024h-96l"), (BERT, "model=bert-2048h-256l"), (RESNET, "model=resnet152x8")):
-        print(f"\n{model.split('=')[1]}\n\n| setting | samples/s | pipeline |\n| --- | --- | --- |")
+    for study, name, model in ((BERT, "bert-1024h-96l", model_of(1024, 96)), (BERT, "bert-2048h-256l", model_of(2048, 256)),
+                               (RESNET, "resnet152x8", "model=resnet152x8")):
+        print(f"\n{name}\n\n| setting | samples/s | pipeline |\n| --- | --- | --- |")
         common = [("as in the study",), ("rule exact", "partition.rule=exact"), ("rule code", "partition.rule=code"),
                   ("64 blocks", "partition.blocks=64"), ("blocks none", "partition.blocks=none"),
                   ("a margin of 0", "partition.margin=0"), ("SGD", "training.optimizer=sgd"),
                   ("precision fp16", "training.precision=fp16"), ("framework rannc", "framework=rannc")]
         of_bert = [("flash attention", "training.flash_attention=true"), ("dropout 0", "training.dropout=0"),
-                   ("recompute full, without the head", "recompute=full")]
+                   ("recompute full, without the head", "recompute=full"),
+                   ("a stage's layers as one, without the head", "recompute={method: group, strategy: contiguous}"),
+                   ("masked words alone", model.replace("next_sentence: true", "next_sentence: false"))]
         of_resnet = [("channels first", "framework={name: pytorch, version: channels-first}"),
                      ("batch norm synchronised", "model={preset: resnet152x8, batch_norm: synchronised}")]
         for name, *sets in common + (of_bert if study == BERT else of_resnet):
@@ -172,25 +185,25 @@ def sensitivity():
 
 def mixed():
     print("BERT, fp16, samples/s\n")
-    print("| hidden, layers | paper | code | exact | the paper's pipeline | GPipe-Hybrid | Megatron |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print("| hidden, layers | paper | code | exact | the paper's pipeline | Megatron |")
+    print("| --- | --- | --- | --- | --- | --- |")
     of = "training.precision=fp16"
     for hidden, layers in SIZES:
         model = model_of(hidden, layers)
         print(f"| {hidden}, {layers} | {by_rule(BERT, model, of)} | {plan_text(BERT, model, of)} | "
-              f"{cell(gpipe_hybrid(model, of, layers))} | {cell(megatron(model, of))} |", flush=True)
+              f"{cell(megatron(model, of))} |", flush=True)
 
 
 def software():
     """Whose kernels and waits are taken, in fp32; how full Megatron's devices are."""
     of = "training.precision=fp32"
-    pytorch = ("framework=pytorch", WHOLE_STAGE)
-    print("| hidden, layers | RaNNC | framework rannc | GPipe-Hybrid | GPipe-Hybrid, framework pytorch |")
-    print("| --- | --- | --- | --- | --- |")
+    print("| hidden, layers | RaNNC | framework rannc | GPipe-Hybrid | reduced once a step | stages spread over nodes |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for hidden, layers in ((1024, 96), (1536, 48), (2048, 24), (2048, 96)):
         model = model_of(hidden, layers)
         print(f"| {hidden}, {layers} | {rate(simulate(BERT, model, of))} | {rate(simulate(BERT, model, of, 'framework=rannc'))} | "
-              f"{cell(gpipe_hybrid(model, of, layers))} | {cell(gpipe_hybrid(model, of, layers, pytorch))} |", flush=True)
+              f"{cell(gpipe_hybrid(model, of, layers))} | {cell(gpipe_hybrid(model, of, layers, reduce='last'))} | "
+              f"{cell(gpipe_hybrid(model, of, layers, more=SPREAD))} |", flush=True)
     print("\n| hidden, layers | precision | Megatron | peak GiB |\n| --- | --- | --- | --- |")
     for hidden, layers in ((1024, 256), (1536, 96), (1536, 144), (1536, 192), (2048, 48), (2048, 96)):
         for of in ("training.precision=fp32", "training.precision=fp16"):
@@ -199,7 +212,43 @@ def software():
             print(f"| {hidden}, {layers} | {of[-4:]} | {cell(found)} | {'' if peak is None else f'{peak:.2f}'} |", flush=True)
 
 
-PARTS = {"bert": bert, "mixed": mixed, "resnet": resnet, "sensitivity": sensitivity, "software": software}
+def rannc_rules(study, *sets, margin):
+    found = best((rule, simulate(study, *sets, f"partition={{method: rannc, rule: {rule}, margin: {margin}}}"))
+                 for rule in ("paper", "code", "exact"))
+    return "none" if found is None else f"{rate(found[1])} ({found[0]})"
+
+
+def searched():
+    """search-pipeline on the same devices, by analytic steps; GPipe-Hybrid on PyTorch's kernels, reduced once a step."""
+    print("| model, devices, precision | search-pipeline | above what kernels alone allow | its pipeline | best of RaNNC | "
+          "GPipe-Hybrid, or Model | data parallelism |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    analytic = ("fidelity=analytic",)
+    for hidden, layers, of in ((1024, 96, "fp32"), (2048, 24, "fp32"), (1024, 96, "fp16"), (2048, 96, "fp16")):
+        model, precision = model_of(hidden, layers), f"training.precision={of}"
+        sets = (model, precision, *analytic)
+        search_row(BERT, f"bert-{hidden}h-{layers}l, 32, {of}", sets, 0,
+                   cell(gpipe_hybrid(model, precision, layers, "framework=pytorch", "last", analytic)),
+                   cell(data_parallel(BERT, model, precision, 256, 32, analytic)))
+    for name in ("resnet50x8", "resnet101x8", "resnet152x8"):
+        model = f"model={name}"
+        search_row(RESNET, f"{name}, 8, fp32, a margin of 0.1", (model, *analytic), 0.1, rate(gpipe_model(model, 2, analytic)),
+                   cell(data_parallel(RESNET, model, "training.precision=fp32", 128, 8, analytic)))
+
+
+def search_row(study, name, sets, margin, pipeline, data):
+    partition = f"partition={{method: search-pipeline, margin: {margin}}}"
+    found = simulate(study, *sets, partition)
+    planned = found["planned"]
+    above = re.search(r"([0-9.]+ %) above what kernels alone allow", planned[0])
+    replicas = [int(line.split(" on ")[1].split(" ")[0]) for line in planned if line.startswith("  stage ")]
+    stages = f"{len(replicas)} stage{'s' if len(replicas) > 1 else ''}"
+    shape = stages if len(replicas) > 8 else f"{stages}, {replicas}"
+    print(f"| {name} | {rate(found)} | {above[1] if above else ''} | {shape} | "
+          f"{rannc_rules(study, *sets, margin=margin)} | {pipeline} | {data} |", flush=True)
+
+
+PARTS = {"bert": bert, "mixed": mixed, "resnet": resnet, "sensitivity": sensitivity, "software": software, "searched": searched}
 
 
 def main():
