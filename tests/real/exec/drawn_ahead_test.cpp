@@ -71,7 +71,7 @@ TEST_CASE("inputs that are drawn ahead are those that would be drawn when they a
   };
   for (const std::string precision : {"fp64", "fp32"})
     check(study_of(kVit, precision, "{path: generated}"), {});
-  check(study_of("{family: resnet, depth: 18, image_size: 32, classes: 5}", "fp64",
+  check(study_of("{family: resnet, depth: 18, image_size: 64, classes: 5}", "fp64",
                  "{path: generated}"),
         {});
   check(parity_study("bert", "precision: fp64"), {});
