@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "system/this_cpu.h"
 #include "tests/real/graph_run.h"
 #include "tests/real/loopback_run.h"
+#include "tests/support/cpu_features.h"
 #include "tests/support/random_graph.h"
 
 namespace trainyard {
@@ -66,12 +66,6 @@ Uses uses_of(const std::string& model, const std::string& training,
           training + "}\ndata: {path: synthetic}\n",
       sets, options);
   return uses;
-}
-
-/// Whether oneDNN multiplies bf16, for which it needs AVX-512; else LibTorch does, without scratch.
-bool has_avx512() {
-  const std::vector<std::string> flags = cpu_flags();
-  return std::find(flags.begin(), flags.end(), "avx512f") != flags.end();
 }
 
 void check_tight(const std::string& precision, const std::string& name, const Use& use,
