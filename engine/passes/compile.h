@@ -44,7 +44,7 @@ struct CompilerUse {
   bool candidates = false;
 };
 
-/// Compiles one plan after another. What a stretch of passes has made (compile.cpp has their
+/// Compiles one plan after another. What a stretch of passes has made (pass_tables.h has their
 /// tables) stays while all their inputs (pass.h) are those of the plan before:
 ///
 ///   training graphs   model, kernels, tensor degree, number of stages, recompute
