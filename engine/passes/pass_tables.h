@@ -25,7 +25,7 @@
 #include "engine/passes/plan_splits.h"
 #include "engine/passes/post_validation.h"
 #include "engine/passes/recompute.h"
-#include "engine/passes/replica_obstacles.h"
+#include "engine/passes/replica_classes.h"
 #include "engine/passes/select_kernels.h"
 #include "engine/passes/separate_documents.h"
 #include "engine/passes/split_backward.h"

@@ -24,7 +24,7 @@ class SlowdownClock : public Interconnect {
 
   void start(std::int32_t call, ChannelId channel, MessageId message, Seconds at) override;
 
-  /// A kernel of fold class `rank` that takes `work` alone.
+  /// A kernel of fold class `rank`, or some that follow one another, that take `work` alone.
   void start_kernel(std::int32_t call, FoldClassId rank, Seconds work, Seconds at);
 
   void next(std::vector<Ending>& endings, Seconds until) override;
