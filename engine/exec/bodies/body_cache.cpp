@@ -60,6 +60,23 @@ FoundBody* BodyCache::find(SegmentId id, const std::vector<TimedOp>& ops, const 
   return taken == 0 ? nullptr : &known.found;
 }
 
+bool BodyCache::begins_with_main(const std::vector<TimedOp>& ops, std::size_t k, std::size_t limit,
+                                 const StreamNeeds& needs) const {
+  const StreamPoint main = state_.end_of(StreamId::kMain);
+  const StreamId other = ops[k].stream;
+  if (main.at() < 0 || needs[StreamId::kMain].before(main)) return false;
+  std::size_t next = k + 1;
+  while (next < limit && ops[next].kind == TimedKind::kFree) ++next;
+  if (next == limit || (ops[next].waits & stream_bit(other)) != 0) return true;
+  const StreamClock& known = state_.clock[StreamId::kMain];
+  const auto knows = [&](StreamId s, const StreamPoint& point) {
+    return s == StreamId::kMain || point.at() < 0 || known[s] >= point.at();
+  };
+  return knows(other, state_.end_of(other)) &&
+         std::all_of(kAllStreams.begin(), kAllStreams.end(),
+                     [&](StreamId s) { return knows(s, needs[s]); });
+}
+
 void BodyCache::take_back() {
   while (!undo_.empty()) {
     *undo_.back().first = std::move(undo_.back().second);

@@ -43,6 +43,12 @@ class BodyCache {
                   std::size_t k, std::size_t limit, const StreamNeeds& needs);
   const Entry& entry() const { return entry_; }
 
+  /// Whether main has come to the body when its first collective can begin, and need not wait for
+  /// more before its first kernel. Where kernels slow down all is in order of time, and nothing of
+  /// a body may lie before the instant at which main comes to it. Arguments as find()'s, before it.
+  bool begins_with_main(const std::vector<TimedOp>& ops, std::size_t k, std::size_t limit,
+                        const StreamNeeds& needs) const;
+
  private:
   /// What an op asks of accesses that may come from outside the body.
   struct Question {

@@ -98,7 +98,7 @@ void JointBodies::pass_mapped(Cursor member, const TimedBody& body, const BodyMa
   for (const auto& [kind, seconds] : map.exposed) {
     account.exposed[kind] += seconds;
   }
-  if (state.records) record(state, stream, body, course, start);
+  if (state.records) record(state, stream, course, start);
   note(state, stream, course, start + course.main, start + course.other);
   const GivenMark* given = state.list->given.data() + item.first_given;
   for (std::uint32_t i = 0; i < item.num_given; ++i) {
@@ -114,22 +114,10 @@ void JointBodies::pass_mapped(Cursor member, const TimedBody& body, const BodyMa
 
 void JointBodies::pass_timed(Cursor member, const TimedBody& body, const BodyCourse& course) {
   RankState& state = progress_.rank(member.rank);
-  StreamState& stream = state.streams[StreamId::kMain];
   const StreamItem& item = progress_.item_at(member);
-  StepAccount& account = state.account(stream.step);
-  const std::uint32_t at = state.list->streams[StreamId::kMain][stream.next];
-  const bool first = body.stream == StreamId::kTp;
-  for (const BodyEvent& event : course.events) {
-    if (event.kind < 0) {
-      progress_.note_gap(account, stream, state, event.begin, event.end,
-                         stream.issued + event.issued);
-    } else {
-      progress_.note_event(
-          account, StreamId::kMain,
-          {at, static_cast<std::int16_t>(event.kind), first, event.begin, event.end, 0});
-    }
-  }
-  if (state.records) record(state, stream, body, course, 0);
+  StreamState& stream = state.streams[StreamId::kMain];
+  note_events(member, body.stream, course);
+  if (state.records) record(state, stream, course, 0);
   note(state, stream, course, course.main, course.other);
   const GivenMark* given = state.list->given.data() + item.first_given;
   for (std::uint32_t i = 0; i < item.num_given; ++i) {
@@ -137,13 +125,39 @@ void JointBodies::pass_timed(Cursor member, const TimedBody& body, const BodyCou
     progress_.reach(state, stream.step, given[i].mark,
                     inside ? course.op_end[given[i].op] : stream.end);
   }
-  ++stream.next;
+  ++main_of(member).next;
 }
 
-void JointBodies::record(RankState& state, const StreamState& stream, const TimedBody& body,
-                         const BodyCourse& course, Seconds start) {
+void JointBodies::take(Cursor member, const BodyCourse& course) {
+  RankState& state = progress_.rank(member.rank);
+  const TimedOp& first = *progress_.item_at(member).op;
+  note_events(member, first.message == kNoIndex ? StreamId::kMain : first.stream, course);
+  StreamState& stream = state.streams[StreamId::kMain];
+  if (state.records) record(state, stream, course, 0);
+  note(state, stream, course, course.main, course.other, first.update);
+}
+
+void JointBodies::note_events(Cursor member, StreamId other, const BodyCourse& course) {
+  RankState& state = progress_.rank(member.rank);
+  const StreamState& stream = state.streams[StreamId::kMain];
+  StepAccount& account = state.account(stream.step);
+  const std::uint32_t at = state.list->streams[StreamId::kMain][stream.next];
+  for (const BodyEvent& event : course.events) {
+    if (event.kind < 0) {
+      progress_.note_gap(account, stream, state, event.begin, event.end,
+                         stream.issued + event.issued);
+    } else {
+      progress_.note_event(account, StreamId::kMain,
+                           {at, static_cast<std::int16_t>(event.kind), other == StreamId::kTp,
+                            event.begin, event.end, 0});
+    }
+  }
+}
+
+void JointBodies::record(RankState& state, const StreamState& stream, const BodyCourse& course,
+                         Seconds start) {
   const StreamItem& item = state.list->items[state.list->streams[StreamId::kMain][stream.next]];
-  for (std::uint32_t k = 0; k < body.num_ops; ++k) {
+  for (std::uint32_t k = 0; k < course.op_times.size(); ++k) {
     if (item.op[k].kind == TimedKind::kFree) continue;
     const BodyOpTimes& times = course.op_times[k];
     const Seconds issued = stream.issued + times.launched;
@@ -156,9 +170,9 @@ void JointBodies::record(RankState& state, const StreamState& stream, const Time
 
 /// What a body comes to; its streams end at `main` and `other`.
 void JointBodies::note(RankState& state, StreamState& stream, const BodyCourse& course,
-                       Seconds main, Seconds other) {
+                       Seconds main, Seconds other, bool update) {
   StepAccount& account = state.account(stream.step);
-  account.compute += course.compute;
+  (update ? account.optimizer : account.compute) += course.compute;
   account.flop += course.flop;
   account.end = std::max({account.end, main, other});
   progress_.count_events(course.num_events);

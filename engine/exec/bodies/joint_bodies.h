@@ -28,6 +28,10 @@ class JointBodies {
   void pass(ChannelId channel, const std::vector<Cursor>& members, std::int32_t number,
             const TimedBody& body);
 
+  /// What a body (slowed_body.h) comes to that one rank has passed: all but marks and the step to
+  /// the next item.
+  void take(Cursor member, const BodyCourse& course);
+
  private:
   StreamState& main_of(Cursor member) {
     return progress_.rank(member.rank).streams[StreamId::kMain];
@@ -39,11 +43,12 @@ class JointBodies {
                     const TimedBody& body, Seconds start);
   void pass_mapped(Cursor member, const TimedBody& body, const BodyMap& map, Seconds start);
   void pass_timed(Cursor member, const TimedBody& body, const BodyCourse& course);
+  void note_events(Cursor member, StreamId other, const BodyCourse& course);
   /// Rows of a rank at the body. `start`: what the times of the course count from.
-  static void record(RankState& state, const StreamState& stream, const TimedBody& body,
-                     const BodyCourse& course, Seconds start);
+  static void record(RankState& state, const StreamState& stream, const BodyCourse& course,
+                     Seconds start);
   void note(RankState& state, StreamState& stream, const BodyCourse& course, Seconds main,
-            Seconds other);
+            Seconds other, bool update = false);
 
   const RunPlan& plan_;
   RankProgress& progress_;

@@ -24,23 +24,12 @@ bool plain_free(const TimedOp& op) {
 }
 
 /// The end of the run that begins at op `first`.
-std::size_t run_end(const std::vector<TimedOp>& ops, std::size_t first, const TimedRank& rank,
-                    bool slows) {
-  std::size_t last_kernel = first, last_free = first, k = first;
-  for (; k < ops.size(); ++k) {
-    if (plain_free(ops[k])) {
-      last_free = k;
-      continue;
-    }
-    if (!runs_on(ops[k], rank) || (k > first && ops[k].waits != 0)) break;
-    last_kernel = k;
-    if (slows && ops[k].num_dependencies > 0) {
-      ++k;
-      break;
-    }
-  }
-  // Other streams wait for the last free before what they write into the arena.
-  return slows && last_free > first && last_kernel > last_free ? last_free + 1 : k;
+std::size_t run_end(const std::vector<TimedOp>& ops, std::size_t first, const TimedRank& rank) {
+  std::size_t k = first;
+  while (k < ops.size() &&
+         (plain_free(ops[k]) || (runs_on(ops[k], rank) && (k == first || ops[k].waits == 0))))
+    ++k;
+  return k;
 }
 
 TimedKernels make_run(const std::vector<TimedOp>& ops, std::size_t first, std::size_t end,
@@ -72,14 +61,14 @@ TimedKernels make_run(const std::vector<TimedOp>& ops, std::size_t first, std::s
 
 }  // namespace
 
-void find_runs(TimedSegment& segment, TimedRank& rank, bool slows) {
+void find_runs(TimedSegment& segment, TimedRank& rank) {
   auto& ops = segment.ops;
   for (std::size_t first = 0; first < ops.size();) {
     if (!runs_on(ops[first], rank)) {
       ++first;
       continue;
     }
-    const std::size_t end = run_end(ops, first, rank, slows);
+    const std::size_t end = run_end(ops, first, rank);
     ops[first].run = static_cast<std::int32_t>(segment.runs.size());
     segment.runs.push_back(make_run(ops, first, end, rank));
     first = end;

@@ -172,6 +172,7 @@ class StreamListBuilder {
     const TimedOp& first = ops[k];
     if (!calls_[call_].after.empty() || first.pool_taken >= 0) return 0;
     need_of(first, mb);
+    if (options_.slows && !bodies_.begins_with_main(ops, k, limit, needed_)) return 0;
     FoundBody* found = bodies_.find(id, ops, mb, k, limit, needed_);
     if (found == nullptr) return 0;
     place_body(id, mb, k, first, *found);
@@ -369,6 +370,13 @@ class StreamListBuilder {
 };
 
 }  // namespace
+
+Seconds issued_at_wait(const StreamList& list, const StreamItem& item) {
+  // Marks of the host's delay are the last.
+  const auto from_end = static_cast<std::ptrdiff_t>(list.num_marks) - (item.host >> 1);
+  const Seconds issued = *(list.issued_at_wait.end() - from_end);
+  return (item.host & 1) == 0 ? issued : issued - list.launch;
+}
 
 StreamList make_stream_list(const Program& program, const Lanes& lanes, std::size_t list,
                             TimedRank timed, const StreamListOptions& options) {

@@ -75,10 +75,15 @@ struct StreamList {
   Indexed<LaneId, LaneSet> concurrent;
 };
 
+/// Launches from the begin of the item's step to the op that the host waited for before it; less
+/// than 0 where that was in the step before.
+Seconds issued_at_wait(const StreamList& list, const StreamItem& item);
+
 struct StreamListOptions {
   bool whole_runs = true;     // false: every op is an item
   bool compute_only = false;  // as RunOptions
   LaneSet bodies;             // lanes whose collectives may be in bodies
+  bool slows = false;         // which are slowed_body.h's
 };
 
 /// `list`: index into Program::body; `timed`: its timing form. At most kMostLanes.

@@ -80,7 +80,7 @@ class TimedRanks::Lowering {
         }
         depend_on_ops(segment, k, timed.ops.back(), out);
       }
-      find_runs(timed, out, costs_.slowdown.any());
+      find_runs(timed, out);
     }
     return out;
   }

@@ -4,12 +4,14 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/exec/bodies/joint_bodies.h"
 #include "engine/exec/loop/rank_progress.h"
 #include "engine/exec/loop/slowdown_clock.h"
+#include "engine/exec/loop/slowed_bodies.h"
 
 namespace trainyard {
 
@@ -20,15 +22,6 @@ struct Gathering {
   std::vector<Cursor> arrived;
   Seconds ready = 0;
 };
-
-/// Launches from the begin of the item's step to the op that the host waited for before it; less
-/// than 0 where that was in the step before.
-Seconds issued_at_wait(const StreamList& list, const StreamItem& item) {
-  // Marks of the host's delay are the last.
-  const auto from_end = static_cast<std::ptrdiff_t>(list.num_marks) - (item.host >> 1);
-  const Seconds issued = *(list.issued_at_wait.end() - from_end);
-  return (item.host & 1) == 0 ? issued : issued - list.launch;
-}
 
 class StepLoop {
  public:
@@ -41,7 +34,9 @@ class StepLoop {
         clock_(clock),
         progress_(plan, clock != nullptr, start),
         bodies_(plan, progress_),
-        before_(start) {}
+        before_(start) {
+    if (clock != nullptr) slowed_.emplace(plan, progress_, bodies_, *clock);
+  }
 
   RunResult run() {
     num_steps_ = options_.compute_only ? 1 : std::max(1, options_.max_steps);
@@ -98,18 +93,22 @@ class StepLoop {
           item.host < 0 ? progress_.start() : delay + launches + issued_at_wait(*state.list, item);
       switch (item.kind) {
         case ItemKind::kRun:
-          if (clock_ == nullptr) {
-            progress_.run_kernels(state, stream, item, host, ready);
-          } else if (const Seconds work = progress_.next_kernels(state, stream, item, host, ready);
-                     work > 0) {
-            begin_kernel(cursor, stream, work);
+          if (clock_ != nullptr) {
+            stream.issued = host - item.run->first_launch;
+            stream.ready = ready;
+            begin_slowed(cursor, item);
             return;
           }
+          progress_.run_kernels(state, stream, item, host, ready);
           break;
         case ItemKind::kFree: progress_.free(state, stream, item, host, ready); break;
         case ItemKind::kBody:
           stream.issued = host;
           stream.ready = ready;
+          if (clock_ != nullptr) {
+            begin_slowed(cursor, item);
+            return;
+          }
           meet_in_body(cursor, stream, item);
           return;
         case ItemKind::kFollow:
@@ -202,12 +201,16 @@ class StepLoop {
     const Cursor first = place.arrived.front();
     const ListBodies& bodies = progress_.rank(first.rank).list->bodies;
     const std::int32_t number = progress_.item_at(first).body;
-    for (const auto& [message, times] : bodies.messages[number]) {
-      count(channel, message, stream.step, times);
-    }
+    count_body(first, channel, number);
     bodies_.pass(channel, place.arrived, number, bodies.all[number]);
     for (const Cursor member : place.arrived) progress_.runnable().push_back(member);
     place.arrived.clear();
+  }
+
+  void count_body(Cursor at, ChannelId channel, std::int32_t number) {
+    const RankState& state = progress_.rank(at.rank);
+    for (const auto& [message, times] : state.list->bodies.messages[number])
+      count(channel, message, state.streams[at.stream].step, times);
   }
 
   void count(ChannelId channel, MessageId message, std::int32_t step, std::int64_t times = 1) {
@@ -220,18 +223,15 @@ class StepLoop {
     StreamState& stream = state.streams[member.stream];
     stream.gathered = false;
     const StreamItem& item = progress_.item_at(member);
-    if (item.kind == ItemKind::kRun) {
-      progress_.pass_kernels(state, stream, item, start, end);
-    } else {
-      progress_.finish(state, stream, item, start, end);
-      ++stream.next;
-    }
+    progress_.finish(state, stream, item, start, end);
+    ++stream.next;
     progress_.runnable().push_back(member);
   }
 
   struct UnderWay {
     std::vector<Cursor> members;
     Seconds start = 0;
+    bool is_body = false;  // slowed_bodies.h
   };
 
   std::int32_t new_call() {
@@ -250,8 +250,22 @@ class StepLoop {
     UnderWay& entry = under_way_[call];
     entry.start = stream.ready;
     entry.members.assign(1, cursor);
+    entry.is_body = false;
     stream.gathered = true;
     clock_->start_kernel(call, cursor.rank, duration, stream.ready);
+  }
+
+  /// A run, or a body of a rank by itself (reusable_lanes()), where kernels slow down.
+  void begin_slowed(Cursor cursor, const StreamItem& item) {
+    ChannelId channel = kNoIndex;
+    if (item.kind == ItemKind::kBody) {
+      const LaneId lane = plan_.lanes.messages[item.op->message].lane;
+      channel = plan_.folds.classes[cursor.rank].channel[lane];
+      count_body(cursor, channel, item.body);
+    }
+    const std::int32_t call = new_call();
+    under_way_[call].is_body = true;
+    slowed_->begin(call, cursor, item, channel);
   }
 
   void under_way(ChannelId channel, MessageId message, Gathering& place) {
@@ -259,21 +273,29 @@ class StepLoop {
     UnderWay& entry = under_way_[call];
     entry.start = place.ready;
     entry.members.swap(place.arrived);
+    entry.is_body = false;
     place.arrived.clear();
     interconnect_->start(call, channel, message, entry.start);
   }
 
   void end_message(const Interconnect::Ending& ending) {
     UnderWay& entry = under_way_[ending.call];
+    if (entry.is_body) {
+      if (slowed_->end_part(ending)) end_call(ending.call);
+      return;
+    }
     std::erase_if(entry.members, [&](const Cursor member) {
       const std::int64_t own = plan_.folds.classes[member.rank].rank;
       if (ending.rank >= 0 && own != ending.rank) return false;
       pass_message(member, entry.start, ending.end);
       return true;
     });
-    if (!entry.members.empty()) return;
+    if (entry.members.empty()) end_call(ending.call);
+  }
+
+  void end_call(std::int32_t call) {
     --num_under_way_;
-    free_calls_.push_back(ending.call);
+    free_calls_.push_back(call);
   }
 
   void end_step_of(FoldClassId r, std::int32_t step) {
@@ -306,7 +328,7 @@ class StepLoop {
     trace_.period = end - before_;
     before_ = end;
     trace_.steady = step > 0 && std::abs(trace_.period - last_period) <= 1e-9 * trace_.period &&
-                    every_rank_keeps_pace();
+                    progress_.all_keep_pace(trace_.period);
     finished_ = trace_.steady || step + 1 == num_steps_;
     if (finished_) return;
     gate_ = std::min(num_steps_ - 1, step + 1 + ahead_);
@@ -320,15 +342,6 @@ class StepLoop {
         progress_.rank(cursor.rank).account(stream.step).main_before = stream.end;
       progress_.runnable().push_back(cursor);
       return true;
-    });
-  }
-
-  /// Ranks that nothing ties together once a step may still be drifting apart when the latest end
-  /// has settled already.
-  bool every_rank_keeps_pace() const {
-    const auto& ranks = progress_.ranks();
-    return std::all_of(ranks.begin(), ranks.end(), [&](const RankState& state) {
-      return std::abs(state.main_end - state.main_before - trace_.period) <= 1e-9 * trace_.period;
     });
   }
 
@@ -352,6 +365,7 @@ class StepLoop {
   SlowdownClock* clock_;
   RankProgress progress_;
   JointBodies bodies_;
+  std::optional<SlowedBodies> slowed_;  // where kernels slow down
   Indexed<ChannelId, Gathering> gatherings_;
   std::vector<Cursor> parked_;                 // wait for steps to be completed
   Indexed<std::int32_t, UnderWay> under_way_;  // [call]

@@ -145,45 +145,6 @@ void RankProgress::run_held_up(RankState& state, StreamState& stream, const Stre
   while (mark < item.num_given) reach(state, stream.step, given[mark++].mark, stream.end);
 }
 
-Seconds RankProgress::next_kernels(RankState& state, StreamState& stream, const StreamItem& item,
-                                   Seconds issued, Seconds ready) {
-  const TimedKernels& run = *item.run;
-  if (stream.begun == 0) {
-    stream.launched = issued - run.first_launch;
-    stream.issued = issued;
-    stream.ready = std::max(ready, issued);
-    if (stream.launched + run.slack <= stream.ready && run.duration > 0) {
-      stream.begun = run.num_ops;
-      return run.duration;
-    }
-  }
-  while (stream.begun < run.num_ops) {
-    const Seconds free = stream.begun == 0 ? ready : stream.end;
-    const TimedOp& op = item.op[stream.begun++];
-    if (op.kind != TimedKind::kKernel) continue;
-    stream.launched += op.launch;
-    stream.issued = stream.launched;
-    stream.ready = std::max(free, stream.launched);
-    if (op.duration > 0) return op.duration;
-    pass_kernels(state, stream, item, stream.ready, stream.ready);
-  }
-  stream.begun = 0;
-  StepAccount& account = state.account(stream.step);
-  account.flop += run.flop;
-  num_events_ += run.num_events;
-  reach_all(state, stream, item, stream.end);
-  account.end = std::max(account.end, stream.end);
-  return 0;
-}
-
-void RankProgress::pass_kernels(RankState& state, StreamState& stream, const StreamItem& item,
-                                Seconds start, Seconds end) {
-  StepAccount& account = state.account(stream.step);
-  if (start > stream.end) note_gap(account, stream, state, stream.end, start, stream.issued);
-  (item.op->update ? account.optimizer : account.compute) += end - start;
-  stream.end = end;
-}
-
 void RankProgress::free(RankState& state, StreamState& stream, const StreamItem& item,
                         Seconds issued, Seconds ready) {
   StepAccount& account = state.account(stream.step);
@@ -231,6 +192,12 @@ void RankProgress::finish(RankState& state, StreamState& stream, const StreamIte
   account.flop += state.work(item);
   ++num_events_;
   record(state, stream, item, 0, stream.issued, stream.ready, start, end);
+}
+
+bool RankProgress::all_keep_pace(Seconds period) const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [&](const RankState& state) {
+    return std::abs(state.main_end - state.main_before - period) <= 1e-9 * period;
+  });
 }
 
 }  // namespace trainyard

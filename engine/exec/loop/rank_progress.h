@@ -45,12 +45,6 @@ class RankProgress {
   /// A run of kernels that is issued from `issued` on.
   void run_kernels(RankState& state, StreamState& stream, const StreamItem& item, Seconds issued,
                    Seconds ready);
-  /// The same where kernels slow down, as often as kernels of the run have ended: seconds that the
-  /// next take alone, all of them where the host is ahead; 0: none is left, and the item is over.
-  Seconds next_kernels(RankState& state, StreamState& stream, const StreamItem& item,
-                       Seconds issued, Seconds ready);
-  void pass_kernels(RankState& state, StreamState& stream, const StreamItem& item, Seconds start,
-                    Seconds end);
   void free(RankState& state, StreamState& stream, const StreamItem& item, Seconds issued,
             Seconds ready);
   /// The row of op `k` of the stream's item, where the rank keeps rows. What a rank does is grouped
@@ -70,6 +64,10 @@ class RankProgress {
   }
   /// A step of the rank is over: the idle time of it, whose events are given back.
   void settle(RankState& state, StepAccount& account);
+
+  /// Ranks that nothing ties together once a step may still be drifting apart when the latest end
+  /// has settled already. `period`: of the latest step.
+  bool all_keep_pace(Seconds period) const;
 
   RankState& rank(FoldClassId r) { return ranks_[r]; }
   Indexed<FoldClassId, RankState>& ranks() { return ranks_; }

@@ -43,10 +43,6 @@ struct StreamState {
   Seconds waited =
       0;  // when the host went on after the op that it waited for last, before the next item
   bool gathered = false;  // waits for the other members, or for the interconnect
-  // Where kernels slow down, of the run that is its next item: ops that have begun, and launches up
-  // to the last of them.
-  std::uint32_t begun = 0;
-  Seconds launched = 0;
 };
 
 struct RankState {

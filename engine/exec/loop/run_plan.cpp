@@ -42,10 +42,15 @@ void refuse_unlike(const Folds& folds, Indexed<ChannelId, bool>& refused) {
 /// of ranks that do the same.
 Indexed<FoldClassId, LaneSet> reusable_lanes(const RunPlan& plan, bool reuse) {
   Indexed<FoldClassId, LaneSet> out(plan.folds.classes.size());
-  if (!reuse || plan.slowdown.any()) return out;
+  if (!reuse || plan.slowdown.communication_by_compute != 1) return out;
   Indexed<ChannelId, bool> refused = plan.contends;
   refused.resize(plan.folds.channels.size(), false);
   refuse_unlike(plan.folds, refused);
+  if (plan.slowdown.any()) {  // what is beside one rank need not be beside another
+    for (const ChannelId c : refused.keys()) {
+      if (plan.folds.channels[c].num_classes > 1) refused[c] = true;
+    }
+  }
   for (const FoldClassId r : out.keys()) {
     const auto& channels = plan.folds.classes[r].channel;
     for (const LaneId l : channels.keys()) {
@@ -82,9 +87,9 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
       keys_before.erase(keys_before.begin() + static_cast<std::ptrdiff_t>(i));
       return found;
     }
-    // Where kernels slow down, rows are of ops that are timed by themselves.
-    const bool whole_runs = options.reuse && !(plan.slowdown.any() && options.record_rows);
-    const StreamListOptions how{whole_runs, options.compute_only, key.lanes};
+    // Where messages slow down, too, they are slow beside kernels, but not beside gaps in a run.
+    const bool whole_runs = options.reuse && plan.slowdown.communication_by_compute == 1;
+    const StreamListOptions how{whole_runs, options.compute_only, key.lanes, plan.slowdown.any()};
     if (!timed) timed.emplace(*plan.program, costs, plan.lanes);
     return make_stream_list(*plan.program, plan.lanes, key.list,
                             timed->make(key.list, key.speed, key.owner), how);

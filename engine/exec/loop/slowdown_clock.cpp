@@ -26,15 +26,23 @@ SlowdownClock::SlowdownClock(const RunPlan& plan, Interconnect* network)
   }
 }
 
-SlowdownClock::Activity& SlowdownClock::make(std::int32_t call, Seconds at) {
+SlowdownClock::Activity& SlowdownClock::make(std::int32_t call) {
   if (!activities_.has(call)) activities_.resize(call + 1);
   Activity& activity = activities_[call];
   activity.running = false;
   activity.in_network = false;
   activity.factor = 1;
+  activity.is_body = false;
   ++activity.version;
-  push(at, call);
   return activity;
+}
+
+/// The network has to come to the begin of a message before its pace can change.
+void SlowdownClock::enter(std::int32_t call, Seconds at) {
+  if (at > now_ || activities_[call].in_network)
+    push(at, call);
+  else
+    begin(call);
 }
 
 void SlowdownClock::push(Seconds time, std::int32_t call) {
@@ -42,32 +50,56 @@ void SlowdownClock::push(Seconds time, std::int32_t call) {
 }
 
 void SlowdownClock::start_kernel(std::int32_t call, FoldClassId rank, Seconds work, Seconds at) {
-  Activity& activity = make(call, at);
+  Activity& activity = make(call);
   activity.kernel = true;
   activity.ranks.assign(1, rank);
   activity.left = work;
+  enter(call, at);
+}
+
+SlowedBody& SlowdownClock::new_body(std::int32_t call) {
+  Activity& activity = make(call);
+  activity.is_body = true;
+  return activity.body;
+}
+
+void SlowdownClock::start_body(std::int32_t call, FoldClassId rank, Seconds at) {
+  Activity& activity = activities_[call];
+  activity.kernel = true;
+  activity.ranks.assign(1, rank);
+  activity.since = -std::numeric_limits<double>::infinity();
+  enter(call, at);
 }
 
 void SlowdownClock::start(std::int32_t call, ChannelId channel, MessageId message, Seconds at) {
-  Activity& activity = make(call, at);
+  Activity& activity = make(call);
   activity.kernel = false;
   activity.ranks = members_[channel];
   activity.left = plan_.times.of(channel, message).total;
-  if (plan_.contends.empty() || !plan_.contends[channel]) return;
-  activity.in_network = true;
-  ++num_in_network_;
-  network_->start(call, channel, message, at);
+  if (!plan_.contends.empty() && plan_.contends[channel]) {
+    activity.in_network = true;
+    ++num_in_network_;
+    network_->start(call, channel, message, at);
+  }
+  enter(call, at);
 }
 
 void SlowdownClock::begin(std::int32_t call) {
   Activity& activity = activities_[call];
   activity.running = true;
-  activity.since = now_;
   ++activity.version;
   for (const FoldClassId rank : activity.ranks) {
     RankOps& ops = ranks_[rank];
     (activity.kernel ? ops.kernels : ops.messages).push_back(call);
   }
+  if (activity.is_body) {
+    const bool beside = !ranks_[activity.ranks.front()].messages.empty();
+    activity.factor = beside ? plan_.slowdown.compute_by_communication : 1;
+    activity.body.beside(now_, beside);
+    go_on(call);
+    return;
+  }
+  activity.since = now_;
   if (!activity.in_network) push(now_ + activity.left, call);
   set_pace(call);
   for (const FoldClassId rank : activity.ranks) {
@@ -82,6 +114,35 @@ void SlowdownClock::leave(std::int32_t call, FoldClassId rank) {
   RankOps& ops = ranks_[rank];
   std::erase(kernel ? ops.kernels : ops.messages, call);
   set_paces(kernel ? ops.messages : ops.kernels);
+}
+
+/// The next event of a body.
+void SlowdownClock::go_on(std::int32_t call) {
+  Activity& activity = activities_[call];
+  ++activity.version;
+  push(activity.body.next_end(activity.since), call);
+}
+
+/// Some op of a body ends now. Once main is over, its last collective is communication beside what
+/// main does next.
+void SlowdownClock::end_part(std::int32_t call) {
+  Activity& activity = activities_[call];
+  const BodyCourse& course = activity.body.course();
+  const FoldClassId rank = activity.ranks.front();
+  RankOps& ops = ranks_[rank];
+  activity.since = now_;
+  if (activity.kernel && course.main <= now_) {
+    std::erase(ops.kernels, call);
+    activity.kernel = false;
+    if (course.other > now_) ops.messages.push_back(call);
+  } else if (!activity.kernel && course.other <= now_) {
+    std::erase(ops.messages, call);
+    set_paces(ops.kernels);
+  }
+  if (activity.body.end() > now_)
+    go_on(call);
+  else
+    ++activity.version;
 }
 
 void SlowdownClock::set_paces(const std::vector<std::int32_t>& calls) {
@@ -100,7 +161,10 @@ void SlowdownClock::set_pace(std::int32_t call) {
                                         : plan_.slowdown.communication_by_compute;
   const double factor = beside ? slowed : 1;
   if (factor == activity.factor) return;
-  if (activity.in_network) {
+  if (activity.is_body) {
+    activity.body.beside(now_, beside);
+    go_on(call);
+  } else if (activity.in_network) {
     network_->slow(call, factor);
   } else {
     activity.left = std::max(0.0, activity.left - (now_ - activity.since) / activity.factor);
@@ -146,6 +210,11 @@ void SlowdownClock::next(std::vector<Ending>& endings, Seconds until) {
     if (!activity.running) {
       begin(call);
       continue;
+    }
+    if (activity.is_body) {
+      end_part(call);
+      endings.push_back({call, -1, now_});
+      return;
     }
     ++activity.version;
     const std::vector<FoldClassId> ranks = std::exchange(activity.ranks, {});

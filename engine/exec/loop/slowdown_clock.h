@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/cost/hardware_profile.h"
+#include "engine/exec/bodies/slowed_body.h"
 #include "engine/exec/loop/program_run.h"
 
 namespace trainyard {
@@ -24,8 +25,16 @@ class SlowdownClock : public Interconnect {
 
   void start(std::int32_t call, ChannelId channel, MessageId message, Seconds at) override;
 
-  /// A kernel of fold class `rank`, or some that follow one another, that take `work` alone.
+  /// A kernel of fold class `rank` that takes `work` alone.
   void start_kernel(std::int32_t call, FoldClassId rank, Seconds work, Seconds at);
+
+  /// For a body or run that start_body() is to start.
+  SlowedBody& new_body(std::int32_t call);
+  /// The main stream of fold class `rank` comes to the body at `at`. next() says when main or the
+  /// last collective is over, or an op given.
+  void start_body(std::int32_t call, FoldClassId rank, Seconds at);
+  /// The body, as far as next() has come.
+  const SlowedBody& body(std::int32_t call) const { return activities_[call].body; }
 
   void next(std::vector<Ending>& endings, Seconds until) override;
   void slow(std::int32_t call, double factor) override;
@@ -37,9 +46,12 @@ class SlowdownClock : public Interconnect {
     bool in_network = false;  // the network says when it ends
     bool running = false;
     std::vector<FoldClassId> ranks;  // that take part and have not ended
-    Seconds left = 0, since = 0;     // seconds alone, left at the instant `since`
+    Seconds left = 0, since = 0;     // seconds alone, left at the instant `since`; of a body: all
+                                     // that ends by then is known
     double factor = 1;
     std::uint32_t version = 0;  // events of other versions are void
+    bool is_body = false;
+    SlowedBody body;
   };
   struct RankOps {
     std::vector<std::int32_t> kernels, messages;  // that run now: calls
@@ -54,12 +66,15 @@ class SlowdownClock : public Interconnect {
     }
   };
 
-  Activity& make(std::int32_t call, Seconds at);
+  Activity& make(std::int32_t call);
+  void enter(std::int32_t call, Seconds at);
   void push(Seconds time, std::int32_t call);
   void begin(std::int32_t call);
   void leave(std::int32_t call, FoldClassId rank);
   void set_pace(std::int32_t call);
   void set_paces(const std::vector<std::int32_t>& calls);
+  void go_on(std::int32_t call);
+  void end_part(std::int32_t call);
 
   const RunPlan& plan_;
   Interconnect* network_;
