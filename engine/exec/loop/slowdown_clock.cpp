@@ -32,6 +32,7 @@ SlowdownClock::Activity& SlowdownClock::make(std::int32_t call) {
   activity.running = false;
   activity.in_network = false;
   activity.factor = 1;
+  activity.by_engines = false;
   activity.is_body = false;
   ++activity.version;
   return activity;
@@ -76,6 +77,8 @@ void SlowdownClock::start(std::int32_t call, ChannelId channel, MessageId messag
   activity.kernel = false;
   activity.ranks = members_[channel];
   activity.left = plan_.times.of(channel, message).total;
+  const Lane& lane = plan_.lanes.lanes[plan_.lanes.messages[message].lane];
+  activity.by_engines = lane.is_copy() || lane.by_host;
   if (!plan_.contends.empty() && plan_.contends[channel]) {
     activity.in_network = true;
     ++num_in_network_;
@@ -88,6 +91,10 @@ void SlowdownClock::begin(std::int32_t call) {
   Activity& activity = activities_[call];
   activity.running = true;
   ++activity.version;
+  if (activity.by_engines) {
+    if (!activity.in_network) push(now_ + activity.left, call);
+    return;
+  }
   for (const FoldClassId rank : activity.ranks) {
     RankOps& ops = ranks_[rank];
     (activity.kernel ? ops.kernels : ops.messages).push_back(call);

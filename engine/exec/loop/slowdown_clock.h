@@ -1,6 +1,7 @@
 // Ops that slow each other (program rule 2): while a rank communicates, its kernels progress at
 // 1/factor, and the other way round. Rates are piecewise constant and change only where an op
-// begins or ends, so ends are exact.
+// begins or ends, so ends are exact. Copies between device, host and drives, which engines of their
+// own make, slow nothing and are not slowed.
 //
 // What an op that has begun will take depends on what begins beside it later, so here, unlike in
 // the loop without slow-down, everything goes in order of time: kernels and messages are under way,
@@ -50,6 +51,7 @@ class SlowdownClock : public Interconnect {
                                      // that ends by then is known
     double factor = 1;
     std::uint32_t version = 0;  // events of other versions are void
+    bool by_engines = false;    // a copy, which takes nothing from kernels
     bool is_body = false;
     SlowedBody body;
   };
