@@ -68,6 +68,23 @@ def lasting_products(folder):
               f"{sum(later) / len(later) / first:.2f}")
 
 
+def beside():
+    """Times beside a stand-in for a collective over those alone, by the multiprocessors that it holds."""
+    print(f"# {H100}: kernels beside a copy that holds multiprocessors, over the same alone (median of the shapes)")
+    alone, times = {}, {}
+    for r in read(f"{H100}/beside.csv"):
+        key = (r["kernel"], r["part"], r["shape"])
+        if r["held"] == 0 and r["us"]:
+            alone.setdefault(key, []).append(r["us"])
+        elif r["us"]:
+            times.setdefault(key, []).append((r["held"], r["gb_per_s"], r["us"]))
+    for kernel in dict.fromkeys(key[0] for key in times):
+        cases = [[(held, traffic, us / median(alone[key])) for held, traffic, us in rows]
+                 for key, rows in times.items() if key[0] == kernel]
+        print(f"{kernel}: " + ", ".join(f"{median(ratio for *_, ratio in case):.2f} ({case[0][0]:.0f} held, "
+                                        f"{median(traffic for _, traffic, _ in case):.0f} GB/s)" for case in zip(*cases)))
+
+
 def h200():
     """Times over the H100's: 1 for what the chip bounds, 3350 / 4800 for what memory alone does."""
     print(f"# {H200}: times over {H100}'s; of kernels that memory bounds, at their five largest sizes, what they reach of the "
@@ -92,4 +109,5 @@ def h200():
 
 if __name__ == "__main__":
     h100()
+    beside()
     h200()
