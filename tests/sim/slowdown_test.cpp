@@ -33,11 +33,11 @@ int for_small_plans(std::uint64_t count, const std::string& fidelity, const Chec
   for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + count; ++seed) {
     const std::string yaml = random_study(seed);
     CAPTURE(seed, yaml);
-    const Outcome plain = run_study(yaml, {"fidelity=" + fidelity});
-    if (!plain.simulation || plain.simulation->summary.num_ranks > 32 ||
-        plain.simulation->summary.num_events > 60'000)
-      continue;
-    check(yaml, plain.simulation->summary);
+    if (!run_study(yaml, {"fidelity=" + fidelity}).simulation) continue;
+    const auto plain = simulate_slowed(yaml, fidelity, {});
+    REQUIRE(plain);
+    if (plain->summary.num_ranks > 32 || plain->summary.num_events > 60'000) continue;
+    check(yaml, plain->summary);
     ++checked;
   }
   return checked;

@@ -142,7 +142,10 @@ TEST_CASE("random plans of unlike tensor degrees verify, fold and read back") {
     CHECK(analytic > 0);
     CHECK(run_one({}, program, costs, false).period == Approx(analytic).epsilon(1e-9));
     const double fluid = run_one(Fidelity::kFluid, program, costs, true).period;
-    CHECK(fluid >= analytic * (1 - 1e-9));
+    Costs at_pace = costs;  // what a message slows is another kernel where it takes longer
+    at_pace.slowdown = {};
+    CHECK(run_one(Fidelity::kFluid, program, at_pace, true).period >=
+          run_one({}, program, at_pace, true).period * (1 - 1e-9));
     CHECK(run_one(Fidelity::kFluid, program, costs, false).period == Approx(fluid).epsilon(1e-9));
     ++compared;
   }

@@ -24,7 +24,8 @@ struct LawsAsked {
 ///   alone       where no link has several messages at once, fluid and step take as long as
 ///               analytic
 ///   contention  fluid and step never take less than analytic, nor end a step earlier; step may
-///               where an all-reduce is a tree, whose ranks end apart, but not in rings
+///               where an all-reduce is a tree, whose ranks end apart, but not in rings; by less
+///               than a thousandth where kernels slow down
 ///   memory      peaks are equal in all executors
 ///   rows        keeping rows changes nothing, not even the last bit
 ///   folded      simulating one rank of each class changes nothing

@@ -100,7 +100,8 @@ void check_op_by_op(const Compiled& c) {
   const Trace each = run(c.program, c.costs, options);
   CHECK(at_once.step_ends == without_rows.step_ends);  // to the last bit
   CHECK(close(at_once.period, each.period, each.period));
-  CHECK(at_once.num_events == each.num_events);
+  // Where kernels slow down some ranks begin another step before the last one ends that counts.
+  if (!c.costs.slowdown.any()) CHECK(at_once.num_events == each.num_events);
   REQUIRE(at_once.ranks.size() == each.ranks.size());
   for (std::size_t r = 0; r < each.ranks.size(); ++r) {
     CAPTURE(r);
