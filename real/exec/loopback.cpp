@@ -31,8 +31,16 @@ struct LoopbackHub::Group {
         key(std::move(its_key)),
         ranks(std::move(its_ranks)),
         members(ranks.size()),
-        here(ranks.size()) {}
+        here(ranks.size()),
+        made(ranks.size()) {}
 
+  /// What a member brings to a collective.
+  struct Brought {
+    at::Tensor tensor;
+    std::vector<std::int64_t> sent;  // elements to each member, where their numbers differ
+  };
+  /// What each member gets of what all have brought. Members may share a tensor: none writes to it.
+  using Make = std::function<Numbered<at::Tensor>(const Numbered<Brought>&)>;
   /// What a member waits in, and for which others.
   struct Wait {
     const char* call;
@@ -46,10 +54,12 @@ struct LoopbackHub::Group {
   std::condition_variable changed;
   std::string aborted;
   std::map<int, Wait> waits;  // [member]
-  // One collective at a time: members arrive, the last computes, all leave.
-  Numbered<at::Tensor> members;
+  // One collective at a time: members arrive, the last makes what each of them gets, all leave. The
+  // next one ends only once all have come to it, who have left this one then.
+  Numbered<Brought> members;
   Numbered<bool> here;
-  std::size_t arrived = 0, leaving = 0;
+  Numbered<at::Tensor> made;
+  std::size_t arrived = 0;
   std::uint64_t generation = 0;
   std::map<std::pair<int, int>, std::deque<at::Tensor>> mail;  // by (from, to)
 
@@ -89,37 +99,24 @@ struct LoopbackHub::Group {
     }
   }
 
-  /// Brings `own`, waits for all, lets `take` read what they brought, and holds the tensors until
-  /// every member has read.
-  void meet(const char* call, int member, const at::Tensor& own,
-            const std::function<void(const Numbered<at::Tensor>&)>& take) {
-    const Wait for_absent = {call, [this](std::size_t other) { return !here[other]; }};
-    const Wait for_present = {call, [this](std::size_t other) { return here[other]; }};
+  /// Brings `own`, waits for all, and gives what `make` of the last to come made for this member.
+  /// Nobody reads what a member has brought once it has left.
+  at::Tensor meet(const char* call, int member, Brought own, const Make& make) {
     std::unique_lock lock(mutex);
-    wait(lock, member, for_present, [&] { return leaving == 0; });
-    members[member] = own;
+    members[member] = std::move(own);
     here[member] = true;
-    const std::uint64_t turn = generation;
     if (++arrived == members.size()) {
       arrived = 0;
-      leaving = members.size();
+      made = make(std::exchange(members, Numbered<Brought>(ranks.size())));
+      here.assign(ranks.size(), false);
       ++generation;
       move();
     } else {
-      wait(lock, member, for_absent, [&] { return generation != turn; });
+      const std::uint64_t turn = generation;
+      wait(lock, member, {call, [this](std::size_t other) { return !here[other]; }},
+           [&] { return generation != turn; });
     }
-    const Numbered<at::Tensor> all = members;
-    lock.unlock();
-    take(all);
-    lock.lock();
-    here[member] = false;
-    if (--leaving == 0) {
-      for (at::Tensor& tensor : members) tensor.reset();
-      move();
-    } else {
-      // In-place results are written only after everybody has read.
-      wait(lock, member, for_present, [&] { return leaving == 0 || generation != turn + 1; });
-    }
+    return std::exchange(made[member], at::Tensor());
   }
 };
 
@@ -132,72 +129,57 @@ class LoopbackCommunicator final : public Communicator {
         member_(member) {}
 
   void all_reduce(at::Tensor& tensor, bool maximum) override {
-    at::Tensor result;
-    group_->meet("all_reduce", member_, tensor,
-                 [&](const Numbered<at::Tensor>& all) { result = sum_of(all, maximum); });
-    tensor.copy_(result);
+    tensor.copy_(group_->meet("all_reduce", member_, {tensor, {}}, [&](const Members& all) {
+      return Numbered<at::Tensor>(all.size(), sum_of(all, maximum));
+    }));
   }
 
   void all_gather(const at::Tensor& part, at::Tensor& whole) override {
-    at::Tensor result;
-    group_->meet("all_gather", member_, part, [&](const Numbered<at::Tensor>& all) {
+    whole.view({-1}).copy_(group_->meet("all_gather", member_, {part, {}}, [](const Members& all) {
       std::vector<at::Tensor> flat;
-      for (const at::Tensor& one : all) flat.push_back(one.reshape({-1}));
-      result = at::cat(flat);
-    });
-    whole.view({-1}).copy_(result);
+      for (const Brought& one : all) flat.push_back(one.tensor.reshape({-1}));
+      return Numbered<at::Tensor>(all.size(), at::cat(flat));
+    }));
   }
 
   void reduce_scatter(const at::Tensor& whole, at::Tensor& part) override {
-    at::Tensor result;
-    group_->meet("reduce_scatter", member_, whole, [&](const Numbered<at::Tensor>& all) {
-      std::vector<at::Tensor> mine;
-      for (const at::Tensor& one : all) {
-        mine.push_back(one.reshape({-1}).narrow(0, member_ * part.numel(), part.numel()));
-      }
-      result = sum_of(mine, false);
-    });
-    part.view({-1}).copy_(result);
+    part.view({-1}).copy_(
+        group_->meet("reduce_scatter", member_, {whole, {}}, [](const Members& all) {
+          return Numbered<at::Tensor>(sum_of(all, false).reshape({-1}).chunk(std::ssize(all)));
+        }));
   }
 
   void all_to_all(const at::Tensor& from, at::Tensor& to, const AllToAllCounts& counts) override {
-    // Where each member's part for this one begins, it alone knows.
-    std::vector<std::int64_t> begins;
-    std::int64_t begin = 0;
-    for (const std::int64_t count : counts.sent) {
-      begins.push_back(begin);
-      begin += count;
-    }
-    std::vector<std::int64_t> begin_of_own;
-    group_->meet("all_to_all", member_, at::tensor(begins, at::kLong),
-                 [&](const Numbered<at::Tensor>& all) {
-                   for (const at::Tensor& one : all)
-                     begin_of_own.push_back(one.const_data_ptr<std::int64_t>()[member_]);
-                 });
-    at::Tensor result;
-    group_->meet("all_to_all", member_, from, [&](const Numbered<at::Tensor>& all) {
-      std::vector<at::Tensor> mine;
-      for (std::size_t m = 0; m < all.size(); ++m)
-        mine.push_back(all.begin()[m].reshape({-1}).narrow(0, begin_of_own[m], counts.received[m]));
-      result = at::cat(mine);
-    });
-    to.view({-1}).copy_(result);
+    to.view({-1}).copy_(
+        group_->meet("all_to_all", member_, {from, counts.sent}, [](const Members& all) {
+          std::vector<std::vector<at::Tensor>> parts;  // [sender][receiver]
+          for (const Brought& one : all)
+            parts.push_back(one.tensor.reshape({-1}).split_with_sizes(one.sent));
+          Numbered<at::Tensor> received;
+          for (std::size_t receiver = 0; receiver < all.size(); ++receiver) {
+            std::vector<at::Tensor> its;
+            for (const std::vector<at::Tensor>& sent : parts) its.push_back(sent[receiver]);
+            received.push_back(at::cat(its));
+          }
+          return received;
+        }));
   }
 
   void broadcast(at::Tensor& tensor, int root) override {
-    at::Tensor result;
-    group_->meet("broadcast", member_, tensor, [&](const Numbered<at::Tensor>& all) {
-      if (member_ != root) result = all[root].clone();
-    });
-    if (member_ != root) tensor.copy_(result);
+    const at::Tensor got =
+        group_->meet("broadcast", member_, {tensor, {}}, [&](const Members& all) {
+          return Numbered<at::Tensor>(all.size(), all[root].tensor.clone());
+        });
+    if (member_ != root) tensor.copy_(got);
   }
 
   void reduce(at::Tensor& tensor, int root) override {
-    at::Tensor result;
-    group_->meet("reduce", member_, tensor, [&](const Numbered<at::Tensor>& all) {
-      if (member_ == root) result = sum_of(all, false);
+    const at::Tensor got = group_->meet("reduce", member_, {tensor, {}}, [&](const Members& all) {
+      Numbered<at::Tensor> made(all.size());
+      made[root] = sum_of(all, false);
+      return made;
     });
-    if (member_ == root) tensor.copy_(result);
+    if (member_ == root) tensor.copy_(got);
   }
 
   void send(const at::Tensor& tensor, int member) override {
@@ -219,14 +201,18 @@ class LoopbackCommunicator final : public Communicator {
   }
 
  private:
-  /// In the order of the members, on every one of them: all get the same bits.
-  static at::Tensor sum_of(const std::vector<at::Tensor>& all, bool maximum) {
-    at::Tensor result = all[0].clone();
+  using Brought = LoopbackHub::Group::Brought;
+  using Members = Numbered<Brought>;
+
+  /// In the order of the members.
+  static at::Tensor sum_of(const Members& all, bool maximum) {
+    at::Tensor result = all[0].tensor.clone();
     for (std::size_t i = 1; i < all.size(); ++i) {
+      const at::Tensor& next = all.begin()[i].tensor;
       if (maximum) {
-        at::maximum_out(result, result, all[i]);
+        at::maximum_out(result, result, next);
       } else {
-        result.add_(all[i]);
+        result.add_(next);
       }
     }
     return result;
