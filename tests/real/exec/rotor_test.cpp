@@ -63,7 +63,7 @@ bool recomputes(const Prepared& prepared) {
 /// In the least memory in which a sequence is fastest, not all layers from their inputs; where that
 /// is none, in the least.
 void check_rotor(const std::string& yaml, const Sets& layout, const LoopbackRun& one) {
-  constexpr int kBudgets = 32;
+  constexpr int kBudgets = 8;
   const std::int64_t least = least_budget(yaml, layout);
   const std::int64_t more = whole_peak(yaml, layout) - least;
   const auto within = [&](std::int64_t bytes) {
