@@ -50,6 +50,10 @@ constexpr Tolerance kFp64{.loss = 1e-7, .norm = 1e-7, .own = 1e-7, .global = 1e-
 constexpr Tolerance kFp32{.loss = 1e-5, .norm = 1e-5, .own = 1e-5, .global = 1e-6};
 constexpr Tolerance kFp32Relu{.loss = 1e-4, .norm = 1e-2, .own = 1e-5, .global = 1e-6};
 
+/// Of layouts, whose steps are one device's but for what they exchange: the four in which the
+/// learning rate rises, and two at its height with moments, masters and weights of earlier ones.
+constexpr int kLayoutSteps = 6;
+
 double norm_of(const std::vector<double>& values) {
   double sum = 0;
   for (const double x : values) sum += x * x;
@@ -74,7 +78,7 @@ struct Worst {
 };
 
 Worst worst_of(const std::vector<double>& ours, const nlohmann::json& theirs) {
-  REQUIRE(ours.size() == theirs.size());
+  REQUIRE(ours.size() <= theirs.size());
   Worst worst;
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const auto expected = theirs[i].get<double>();
@@ -117,7 +121,8 @@ void compare(const LoopbackRun& run, const nlohmann::json& golden, const std::st
   CHECK(norm.difference <= tolerance.norm);
 }
 
-void train_and_compare(const OracleStudy& study, const std::vector<std::string>& layout) {
+void train_and_compare(const OracleStudy& study, const std::vector<std::string>& layout,
+                       int steps) {
   const nlohmann::json golden = read_training_golden(study.name);
   const bool relu = prepare_text(study.yaml, {}).study.model.activation == Activation::kRelu;
   for (const OracleTraining& training : oracle_trainings(study)) {
@@ -127,8 +132,8 @@ void train_and_compare(const OracleStudy& study, const std::vector<std::string>&
       INFO(study.name << ", " << training.name << ", " << precision);
       sets.push_back(std::string("training.precision=") + precision);
       const Tolerance fp32 = relu ? kFp32Relu : kFp32;
-      compare(run_loopback(study.yaml, sets, {.steps = kOracleSteps, .noise = kOracleNoise}),
-              golden, training.name, precision == std::string("fp64") ? kFp64 : fp32);
+      compare(run_loopback(study.yaml, sets, {.steps = steps, .noise = kOracleNoise}), golden,
+              training.name, precision == std::string("fp64") ? kFp64 : fp32);
     }
   }
 }
@@ -136,7 +141,7 @@ void train_and_compare(const OracleStudy& study, const std::vector<std::string>&
 }  // namespace
 
 TEST_CASE("one device trains as PyTorch does") {
-  for (const OracleStudy& study : oracle_studies()) train_and_compare(study, {});
+  for (const OracleStudy& study : oracle_studies()) train_and_compare(study, {}, kOracleSteps);
 }
 
 TEST_CASE("decoders train as PyTorch does with their sequences split and layers computed again") {
@@ -145,7 +150,8 @@ TEST_CASE("decoders train as PyTorch does with their sequences split and layers 
     if (!kDecoders.contains(study.name)) continue;
     train_and_compare(study,
                       {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true",
-                       "recompute.method=full", "recompute.unit=sublayer"});
+                       "recompute.method=full", "recompute.unit=sublayer"},
+                      kLayoutSteps);
   }
 }
 
@@ -157,7 +163,8 @@ TEST_CASE("tensor and pipeline parallel ranks train as PyTorch does") {
     const bool splits = study.name != "ncf" && !whole;
     train_and_compare(study,
                       {splits ? "cluster.ranks=4" : "cluster.ranks=2",
-                       splits ? "parallel.tensor=2" : "parallel.data=1", "parallel.pipeline=2"});
+                       splits ? "parallel.tensor=2" : "parallel.data=1", "parallel.pipeline=2"},
+                      kLayoutSteps);
   }
 }
 
