@@ -134,7 +134,7 @@ void check_batch_fits(StudyDraft& draft, bool resolved) {
   // not.
   if (whole && draft.num_microbatches() == 1) {
     draft.parallel.zero.reduce = ZeroConfig::Reduce::kEach;
-    if (draft.parallel.zero.stage == 0) draft.parallel.zero.reduce_dtype.reset();
+    draft.parallel.zero.reduces_whole_each = false;
   }
   if (!whole || !resolved) return;
   draft.rule({"schedule", "parallel.pipeline", "parallel.virtual_stages"}, [&] {

@@ -20,7 +20,7 @@ void write_zero(ResolvedText& out, const ZeroConfig& zero) {
                format("{optimizer: %s, parameters: %s}", kPlaceWords[zero.offload.optimizer].data(),
                       kPlaceWords[zero.offload.parameters].data()));
   }
-  if (zero.stage == 0 && zero.reduce_dtype) out.text("reduce", kZeroReduceWords[zero.reduce]);
+  if (zero.reduces_whole_each) out.text("reduce", kZeroReduceWords[zero.reduce]);
   if (zero.stage > 1) {
     out.text("reduce", kZeroReduceWords[zero.reduce]);
     if (zero.reduce_dtype) out.text("reduce_dtype", to_string(*zero.reduce_dtype));

@@ -89,8 +89,7 @@ void resolve_zero(Study& study) {
     const bool said = zero.stage == 0 && is_said(study, "parallel.zero.reduce");
     if (!said) zero.reduce = ZeroConfig::Reduce::kEach;
     zero.reduce_dtype.reset();
-    if (said && zero.reduce == ZeroConfig::Reduce::kEach)
-      zero.reduce_dtype = study.training.grad_dtype;
+    zero.reduces_whole_each = said && zero.reduce == ZeroConfig::Reduce::kEach;
   } else if (zero.stage == 2 && study.parallel.pipeline > 1 &&
              !is_said(study, "parallel.zero.reduce")) {
     zero.reduce = ZeroConfig::Reduce::kLast;

@@ -5,8 +5,7 @@
 namespace trainyard {
 
 bool reduces_each(const ParallelConfig& parallel) {
-  if (shards_state(parallel)) return parallel.zero.reduces_each();
-  return parallel.zero.stage == 0 && parallel.zero.reduce_dtype.has_value();
+  return parallel.zero.reduces_each() && (shards_state(parallel) || parallel.zero.stage == 0);
 }
 
 AxisSet divided_over(const Bucket& bucket, const ParallelConfig& parallel) {

@@ -10,7 +10,7 @@
 namespace trainyard {
 
 /// Whether replicas add up each microbatch's gradients by themselves: into shards, as stages 2 and
-/// 3 say, or whole ones, of stage 0 where ZeroConfig::reduce_dtype says of which type
+/// 3 say, or whole ones, as ZeroConfig::reduces_whole_each has them
 /// (torch.nn.parallel.DistributedDataParallel without no_sync).
 bool reduces_each(const ParallelConfig& parallel);
 

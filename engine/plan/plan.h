@@ -32,6 +32,7 @@ struct ZeroConfig {
   } by = By::kShard;
   /// Gradients are reduced in each microbatch, or once in a step (PyTorch's no_sync). Stages 2, 3.
   enum class Reduce : std::uint8_t { kEach, kLast } reduce = Reduce::kEach;
+  bool reduces_whole_each = false;    // of stage 0: whole gradients, in each microbatch
   std::optional<DType> reduce_dtype;  // of a microbatch's gradients; nullopt: as they add up
   // Stage 3 beside FP8 by the tensor: weights that its products alone read are gathered in 8 bits,
   // by the largest elements of a unit's, or of all at once at the begin of a step.
@@ -54,7 +55,9 @@ struct ZeroConfig {
   /// divide them, n of them, or 1: they stay gathered.
   int reshard_after_forward = kAllShards;
   bool reshards_to_some() const { return stage >= 3 && reshard_after_forward > 1; }
-  bool reduces_each() const { return stage >= 2 && reduce == Reduce::kEach; }
+  bool reduces_each() const {
+    return stage == 0 ? reduces_whole_each : stage >= 2 && reduce == Reduce::kEach;
+  }
   bool offloads_state() const { return offload.optimizer != Place::kDevice; }
   bool offloads_parameters() const { return offload.parameters != Place::kDevice; }
   bool uses_nvme() const {

@@ -120,14 +120,13 @@ TEST_CASE(
     return prepare_text(study_with("zero: " + keys),
                         set.empty() ? std::vector<std::string>{} : std::vector{set});
   };
-  const auto reduces = [](const Prepared& of) {
-    return of.study.parallel.zero.reduce_dtype.has_value();
-  };
+  const auto reduces = [](const Prepared& of) { return of.study.parallel.zero.reduces_each(); };
   CHECK_FALSE(reduces(prepared("0")));
   CHECK_FALSE(reduces(prepared("{stage: 0, reduce: last}")));
   CHECK_FALSE(reduces(prepared("{stage: 1, reduce: each}")));
   const Prepared each = prepared("{stage: 0, reduce: each}");
-  CHECK(each.study.parallel.zero.reduce_dtype == DType::kFp32);
+  CHECK(reduces(each));
+  CHECK_FALSE(each.study.parallel.zero.reduce_dtype.has_value());
   CHECK(each.study.warnings.empty());
   // A step of one microbatch has nothing to add up.
   CHECK_FALSE(reduces(prepared("{stage: 0, reduce: each}", "training.microbatch=2")));

@@ -260,6 +260,7 @@ class RandomPlan {
         zero = "{stage: 1, by: parameter}";
       else if (all_replicas_ > 0 && places_.below(2) == 0)
         zero = places_.word({"2", "3", "{stage: 3, reduce: last}", "{stage: 3, prefetch: 2}"});
+      if (zero == "0" && divided_.below(2) == 0) zero = "{stage: 0, reduce: each}";
       text += ", zero: " + zero;
     }
     if (random_.chance(40)) {
