@@ -187,8 +187,9 @@ void read_method(Section& parallel, ParallelConfig& config) {
 
 void read_tensor_method(Section& parallel, ParallelConfig& config) {
   read_method(parallel, config);
-  const auto& own_samples = tensor_method(config.tensor_method).own_samples;
-  config.own_samples = own_samples != nullptr && own_samples(config);
+  const TensorMethod& method = tensor_method(config.tensor_method);
+  config.own_samples = method.own_samples != nullptr && method.own_samples(config);
+  config.divides_alike = method.divides_alike;
 }
 
 void read_tensor_overlap(Section& parallel, std::string& text) {

@@ -67,7 +67,7 @@ void warn_of_single_ranks(Study& study, const StudyResolvers& resolvers) {
   warn_of_rdma(study);
   const ZeroConfig& zero = parallel.zero;
   // What splits by cost may split the batch over the ranks of a tensor group.
-  bool alone = parallel.shards() == 1 && parallel.batch_ranks() == 1 &&
+  bool alone = parallel.shards() == 1 && parallel.dividing_ranks() == 1 &&
                !tensor_method(parallel.tensor_method).splits_by_cost;
   for (const int replicas : parallel.replicas) alone = alone && replicas == 1;
   const bool moves = zero.offloads_state() || zero.offloads_parameters();

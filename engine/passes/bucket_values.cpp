@@ -190,6 +190,16 @@ class BucketValues {
     out.partial = static_cast<AxisSet>(set_of(data_axes_) | bucket.partial);
     return out;
   }
+  /// What a rank reduces of a gradient that is alike along some axes.
+  void add_slice(Bucket& bucket, const std::string& name) {
+    const Axes over = axes_of(sliced_over(bucket, parallel_));
+    if (over.empty()) return;
+    const ValueId of = bucket.packs() ? bucket.gradient_packed : bucket.gradient;
+    bucket.gradient_slice = own_part(name + ".grad_slice", of, bucket, group_over(program_, over));
+    TensorSpec summands = cut_spec(bucket, over);
+    summands.partial = gradient_spec(bucket).partial;
+    program_.values[bucket.gradient_slice].spec = add_spec(program_, summands);
+  }
   /// A shard of the sum over all replicas.
   TensorSpec sum_spec(const Bucket& bucket) const {
     TensorSpec out = flat_spec(bucket, true);
@@ -247,6 +257,11 @@ class BucketValues {
 
   /// The sum over one group of replicas, and in the same storage that over all.
   void add_sums(Bucket& bucket, const std::string& name, DType type) {
+    if (bucket.gradient_slice != kNoIndex &&
+        program_.groups[reduce_group_of(program_, bucket, parallel_)].axes.empty()) {
+      bucket.gradient_part = bucket.gradient_sum = bucket.gradient_slice;
+      return;
+    }
     bucket.gradient_part = bucket.gradient_sum =
         buffer(name + ".grad_sum", type, Scope::kLocal, MemoryClass::kGradient, sum_spec(bucket));
     bucket.shards.push_back(bucket.gradient_sum);
@@ -327,6 +342,7 @@ class BucketValues {
       bucket.parameter_shard = own_shard(name + ".param_shard", bucket.parameter, bucket);
     }
     bucket.shards.push_back(bucket.parameter_shard);
+    add_slice(bucket, name);
     if (bucket.reduced_each) {
       add_sums(bucket, name, gradient_type);
       bucket.gradient_shard = buffer(name + ".grad_shard", grad_dtype_, Scope::kStep,
@@ -377,16 +393,6 @@ void add_bucket_values(const TrainingGraph& training, const ParallelConfig& para
                        BucketPlan& plan) {
   BucketValues values(training, parallel, config, grad_dtype, program, plan);
   for (std::size_t i = 0; i < plan.buckets.size(); ++i) values.add(i);
-}
-
-Indexed<ValueId, bool> sized_values(const BucketPlan& plan, const Program& program) {
-  Indexed<ValueId, bool> sized(program.values.size(), false);
-  for (const Bucket& bucket : plan.buckets) {
-    for (const auto* values : {&bucket.whole, &bucket.shards, &bucket.pieces}) {
-      for (const ValueId value : *values) sized[value] = true;
-    }
-  }
-  return sized;
 }
 
 }  // namespace trainyard

@@ -16,7 +16,4 @@ void add_bucket_values(const TrainingGraph& training, const ParallelConfig& para
 /// The pool of that name in the memory of the host; added where there is none yet.
 PoolId host_pool(Program& program, const std::string& name);
 
-/// Values whose extents depend on the number of data-parallel ranks: SharedSegments::sized.
-Indexed<ValueId, bool> sized_values(const BucketPlan& plan, const Program& program);
-
 }  // namespace trainyard

@@ -3,11 +3,11 @@
 #include <optional>
 #include <utility>
 
-#include "engine/passes/bucket_values.h"
 #include "engine/passes/differentiate.h"
 #include "engine/passes/gather_units.h"
 #include "engine/passes/log_stages.h"
 #include "engine/passes/lower.h"
+#include "engine/passes/parameter_buckets.h"
 #include "engine/passes/pass_inputs.h"
 #include "engine/passes/pass_tables.h"
 #include "engine/passes/pass_watch.h"

@@ -4,24 +4,47 @@
 
 namespace trainyard {
 
+namespace {
+
+/// Tensor axes in front of those of the replicas.
+GroupId with_replicas(Program& program, const Axes& tensor, const ParallelConfig& parallel) {
+  const GroupId replicas = shard_group(program, parallel);
+  if (tensor.empty()) return replicas;
+  Axes axes = tensor;
+  const Axes& data = program.groups[replicas].axes;
+  axes.insert(axes.end(), data.begin(), data.end());
+  return group_over(program, axes);
+}
+
+Axes summand_axes(const Bucket& bucket, const ParallelConfig& parallel) {
+  return axes_of(static_cast<AxisSet>(divided_over(bucket, parallel) & bucket.partial));
+}
+
+}  // namespace
+
 bool reduces_each(const ParallelConfig& parallel) {
   return parallel.zero.reduces_each() && (shards_state(parallel) || parallel.zero.stage == 0);
 }
 
 AxisSet divided_over(const Bucket& bucket, const ParallelConfig& parallel) {
-  const bool own_samples = parallel.batch_ranks() > 1 && bucket.partial == bucket.replicated;
-  const bool divides = shards_state(parallel) && own_samples && bucket.momentum == 0;
+  const bool divides =
+      shards_state(parallel) && parallel.dividing_ranks() > 1 && bucket.momentum == 0;
   return divides ? bucket.replicated : AxisSet{0};
 }
 
+AxisSet sliced_over(const Bucket& bucket, const ParallelConfig& parallel) {
+  return static_cast<AxisSet>(divided_over(bucket, parallel) & ~bucket.partial);
+}
+
 GroupId shard_group_of(Program& program, const Bucket& bucket, const ParallelConfig& parallel) {
-  const GroupId replicas = shard_group(program, parallel);
-  const AxisSet tensor = divided_over(bucket, parallel);
-  if (tensor == 0) return replicas;
-  Axes axes = axes_of(tensor);
-  const Axes& data = program.groups[replicas].axes;
-  axes.insert(axes.end(), data.begin(), data.end());
-  return group_over(program, axes);
+  Axes tensor = axes_of(sliced_over(bucket, parallel));
+  const Axes summands = summand_axes(bucket, parallel);
+  tensor.insert(tensor.end(), summands.begin(), summands.end());
+  return with_replicas(program, tensor, parallel);
+}
+
+GroupId reduce_group_of(Program& program, const Bucket& bucket, const ParallelConfig& parallel) {
+  return with_replicas(program, summand_axes(bucket, parallel), parallel);
 }
 
 }  // namespace trainyard

@@ -1,8 +1,8 @@
-// Which ranks divide what ZeRO divides of a bucket. They are the replicas; and where the ranks of a
-// tensor group have samples of their own, these as well of what they all hold: the state of a
-// parameter that method smp does not distribute lies on one rank of its group in each replica
-// (Karakus et al. 2021, arXiv:2111.05972, appendix I.1: "across the data parallel processes which
-// hold the same parameter").
+// Which ranks divide what ZeRO divides of a bucket. They are the replicas; and where the method
+// says so (ParallelConfig::divides_alike) the ranks of a tensor group as well, of what they all
+// have: the state of a parameter that method smp does not distribute lies on one rank of its group
+// in each replica (Karakus et al. 2021, arXiv:2111.05972, appendix I.1: "across the data parallel
+// processes which hold the same parameter").
 #pragma once
 
 #include "engine/passes/parameter_buckets.h"
@@ -19,5 +19,13 @@ AxisSet divided_over(const Bucket& bucket, const ParallelConfig& parallel);
 
 /// All of them, in the order of the shards.
 GroupId shard_group_of(Program& program, const Bucket& bucket, const ParallelConfig& parallel);
+
+/// Tensor axes among these along which gradients are alike, as of ranks with the same samples: a
+/// rank takes its slice of them. They come first in the order of the shards, so that a slice has
+/// those of the ranks that reduce it.
+AxisSet sliced_over(const Bucket& bucket, const ParallelConfig& parallel);
+
+/// The others: ranks that have summands of a slice, or of the whole gradient. Of no axes: nobody.
+GroupId reduce_group_of(Program& program, const Bucket& bucket, const ParallelConfig& parallel);
 
 }  // namespace trainyard

@@ -61,7 +61,7 @@ class UnitGathering {
         zero_(parallel.zero),
         loads_(unit_loads(parallel.zero)),
         parallel_(parallel),
-        reductions_(draft.plan, replicate_group(draft.program, parallel)),
+        reductions_(draft, parallel),
         neighbours_(reshard_group(draft.program, parallel)),
         uses_(draft),
         copies_(draft, uses_) {}
@@ -181,7 +181,7 @@ class UnitGathering {
       if (!free.reads.empty()) out.push_back(std::move(free));
       if (use.reduces.empty()) continue;
       reductions_.put_sums(on_their_way, out);
-      for (const std::size_t index : use.reduces) reductions_.put(index, shards_of(index), out);
+      for (const std::size_t index : use.reduces) reductions_.put(index, out);
       on_their_way = use.reduces;
     }
     reductions_.put_sums(on_their_way, in.back());

@@ -151,7 +151,7 @@ class BucketPlanner {
       const AxisSet replicated = replicated_over(tensor(p.tensor).spec);
       const auto partial = static_cast<AxisSet>(spec(p.used).entered & set_of(tensor_axes_));
       const std::int32_t owner = owner_.empty() ? -1 : owner_[*it];
-      const bool alone = is_alone(replicated, partial);
+      const bool alone = is_alone(replicated);
       const std::int32_t unit = unit_.empty() || p.momentum > 0 || alone ? kNoUnit : unit_[*it];
       // Weight halves of several stages come in any order: none of them knows that it is the last.
       // What ranks with unlike numbers of replicas share all of them add up at once.
@@ -189,8 +189,8 @@ class BucketPlanner {
 
   /// Whether one rank has all of what other ranks have parts of: then there is nothing to gather,
   /// and nobody to add up with.
-  bool is_alone(AxisSet replicated, AxisSet partial) const {
-    const bool in_group = parallel_.batch_ranks() > 1 && replicated != 0 && partial == replicated;
+  bool is_alone(AxisSet replicated) const {
+    const bool in_group = parallel_.dividing_ranks() > 1 && replicated != 0;
     return parallel_.shards() == 1 && !in_group && !parallel_.zero.offloads_parameters();
   }
 
@@ -238,7 +238,7 @@ ValueId BucketPlan::value(TensorId tensor, std::int32_t rank) const {
 
 bool shards_state(const ParallelConfig& parallel) {
   return parallel.zero.stage >= 1 && parallel.zero.by != ZeroConfig::By::kParameter &&
-         (parallel.shards() > 1 || parallel.batch_ranks() > 1 ||
+         (parallel.shards() > 1 || parallel.dividing_ranks() > 1 ||
           parallel.zero.offloads_parameters());
 }
 
@@ -260,9 +260,9 @@ BucketPlan plan_buckets(const TrainingGraph& training, const Numbered<StageForm>
 void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& program) {
   for (Bucket& bucket : plan.buckets) {
     const auto parts_at = [&](std::int32_t rank) {
-      const int samples = divided_over(bucket, parallel) != 0 ? parallel.batch_ranks() : 1;
+      const int alike = divided_over(bucket, parallel) != 0 ? parallel.dividing_ranks() : 1;
       const std::int64_t ranks =
-          std::int64_t{parallel.replicas_at(rank)} * parallel.context.degree * samples;
+          std::int64_t{parallel.replicas_at(rank)} * parallel.context.degree * alike;
       return shards_state(parallel) ? ranks / parallel.zero.replicate : 1;
     };
     const std::int64_t parts = parts_at(bucket.rank);
@@ -278,7 +278,20 @@ void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& pro
     for (const ValueId id : bucket.shards) resize(id, bucket.elements / parts);
     for (const ValueId id : bucket.pieces)
       resize(id, bucket.elements / parallel.zero.reshard_after_forward);
+    if (bucket.gradient_slice != kNoIndex)
+      resize(bucket.gradient_slice, bucket.elements / parallel.dividing_ranks());
   }
+}
+
+Indexed<ValueId, bool> sized_values(const BucketPlan& plan, const Program& program) {
+  Indexed<ValueId, bool> sized(program.values.size(), false);
+  for (const Bucket& bucket : plan.buckets) {
+    for (const auto* values : {&bucket.whole, &bucket.shards, &bucket.pieces}) {
+      for (const ValueId value : *values) sized[value] = true;
+    }
+    if (bucket.gradient_slice != kNoIndex) sized[bucket.gradient_slice] = true;
+  }
+  return sized;
 }
 
 }  // namespace trainyard

@@ -55,6 +55,9 @@ struct Bucket {
   GatheredScales by;              // with gathers_fp8
   // With resharded: the rank's piece within what is gathered, and its copy that stays.
   ValueId own_piece = kNoIndex, piece = kNoIndex;
+  // Where all ranks of a tensor group have it alike and divide it, the part of what is reduced that
+  // is of this rank's shards and its replicas' (divided_state.h).
+  ValueId gradient_slice = kNoIndex;
   // With reduced_each, of one microbatch: the shard summed over the ranks that divide the bucket
   // (none: shards are whole), and over all replicas. One value where those are the same ranks.
   ValueId gradient_part = kNoIndex, gradient_sum = kNoIndex;
@@ -128,5 +131,7 @@ BucketPlan plan_buckets(const TrainingGraph& training, const Numbered<StageForm>
 /// `shards` and `pieces` their lengths. All that the data-parallel degree decides about a plan,
 /// once it is known to be above 1.
 void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& program);
+/// Those values, whose extents depend on the degree: SharedSegments::sized.
+Indexed<ValueId, bool> sized_values(const BucketPlan& plan, const Program& program);
 
 }  // namespace trainyard

@@ -119,11 +119,30 @@ ValueId StepReductions::in_bucket(Bucket& bucket, ValueId of, const std::string&
   return id;
 }
 
-/// Among those that divide the bucket, then over groups of these.
+/// Among those that divide the bucket, then over groups of these. A slice that nobody else has a
+/// summand of is the rank's shard as it is.
 ValueId StepReductions::over_replicas(Bucket& bucket, ValueId gradient, const std::string& suffix,
                                       BucketSegments& segments) {
   const bool scatter = shards_state(parallel_);
   const bool grouped = scatter && replicas_ != kNoIndex;
+  const GroupId group = scatter ? reduce_group_of(program(), bucket, parallel_) : kDataGroup;
+  std::vector<ProgramOp> ops;
+  const auto add_segment = [&] {
+    segments.reduce = add_step_segment(program(), bucket.stage, "REDUCE_GRAD" + suffix,
+                                       Phase::kCommunicate, std::move(ops));
+  };
+  if (bucket.packs()) {
+    program().values[bucket.gradient_packed].spec = program().values[gradient].spec;
+    const GroupId shards = shard_group_of(program(), bucket, parallel_);
+    ops.push_back(copy_in_op(shards, gradient, bucket.gradient_packed));
+    ops.push_back(free_op(bucket.gradient));
+    gradient = bucket.gradient_packed;
+  }
+  if (bucket.gradient_slice != kNoIndex) gradient = bucket.gradient_slice;
+  if (program().groups[group].axes.empty()) {
+    if (!ops.empty()) add_segment();
+    return bucket.gradient_shard;
+  }
   const ValueId reduced = scatter ? bucket.gradient_shard : gradient;
   ValueId sum = in_bucket(bucket, reduced, grouped ? ".dp_part" : ".dp_sum", kDataGroup, scatter);
   Value& value = program().values[sum];
@@ -134,14 +153,6 @@ ValueId StepReductions::over_replicas(Bucket& bucket, ValueId gradient, const st
   const OpKind kind = scatter             ? OpKind::kReduceScatter
                       : bucket.owner >= 0 ? OpKind::kReduce
                                           : OpKind::kAllReduce;
-  const GroupId group = scatter ? shard_group_of(program(), bucket, parallel_) : kDataGroup;
-  std::vector<ProgramOp> ops;
-  if (bucket.packs()) {
-    program().values[bucket.gradient_packed].spec = program().values[gradient].spec;
-    ops.push_back(copy_in_op(group, gradient, bucket.gradient_packed));
-    ops.push_back(free_op(bucket.gradient));
-    gradient = bucket.gradient_packed;
-  }
   ops.push_back(collective_op(kind, group, StreamId::kDp, gradient, sum));
   if (grouped) {
     TensorSpec spec = spec_of(program(), value);
@@ -151,8 +162,7 @@ ValueId StepReductions::over_replicas(Bucket& bucket, ValueId gradient, const st
     ops.push_back(collective_op(OpKind::kAllReduce, replicas_, StreamId::kDp, sum, all));
     sum = all;
   }
-  segments.reduce = add_step_segment(program(), bucket.stage, "REDUCE_GRAD" + suffix,
-                                     Phase::kCommunicate, std::move(ops));
+  add_segment();
   return sum;
 }
 

@@ -157,6 +157,7 @@ const std::array<TensorMethod, 8> kMethods = {
       .ways = ways_of_smp,
       .check = check_smp,
       .own_samples = smp_brings_samples,
+      .divides_alike = true,
       .peers = smp_peers},
      method_of<plan_summa>("summa-2d", kSquareMeshes),
      method_of<plan_summa>("summa-2.5d", kLayeredMeshes),

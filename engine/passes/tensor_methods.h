@@ -73,6 +73,8 @@ struct TensorMethod {
                                                       const Cluster& cluster) = nullptr;
   /// Whether each rank of a tensor group brings samples of its own; nullptr: all have the same.
   bool (*own_samples)(const ParallelConfig& parallel) = nullptr;
+  /// Whether ZeRO divides what the ranks of a tensor group have alike among these, too.
+  bool divides_alike = false;
   /// What each op splits is chosen by cost (app/choose_splits.h): samples, sequences and features,
   /// whatever is said of sequences.
   bool splits_by_cost = false;

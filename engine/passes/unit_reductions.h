@@ -6,21 +6,23 @@
 #include <vector>
 
 #include "engine/passes/parameter_buckets.h"
+#include "engine/passes/program_draft.h"
 
 namespace trainyard {
 
 class UnitReductions {
  public:
-  /// `replicas`: replicate_group().
-  UnitReductions(const BucketPlan& plan, GroupId replicas) : plan_(plan), replicas_(replicas) {}
+  UnitReductions(ProgramDraft& draft, const ParallelConfig& parallel);
 
-  /// Appends the reduction of a bucket; `shards`: shard_group_of().
-  void put(std::size_t bucket, GroupId shards, std::vector<ProgramOp>& out) const;
+  /// Appends the reduction of a bucket.
+  void put(std::size_t bucket, std::vector<ProgramOp>& out) const;
   /// Appends what adds up the sums of these buckets, and frees what has been reduced.
   void put_sums(const std::vector<std::size_t>& of, std::vector<ProgramOp>& out) const;
 
  private:
+  Program& program_;
   const BucketPlan& plan_;
+  const ParallelConfig& parallel_;
   GroupId replicas_;
 };
 

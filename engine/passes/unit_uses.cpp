@@ -63,7 +63,10 @@ void UnitUses::set_scopes() {
       for (const ValueId amaxes : {bucket.by.amaxes, bucket.by.all_amaxes})
         values[amaxes].scope = stays ? Scope::kStep : Scope::kLocal;
     }
-    if (bucket.packs() && bucket.reduced_each) values[bucket.gradient_packed].scope = Scope::kLocal;
+    if (!bucket.packs() || !bucket.reduced_each) continue;
+    for (const ValueId packed : {bucket.gradient_packed, bucket.gradient_slice}) {
+      if (packed != kNoIndex) values[packed].scope = Scope::kLocal;
+    }
   }
 }
 

@@ -141,7 +141,9 @@ struct ParallelConfig {
   ContextConfig context;
   int expert = 1;
   bool sequence_parallel = false;
-  bool own_samples = false;  // each rank of a tensor group brings some, as its method's row says
+  bool own_samples = false;    // each rank of a tensor group brings some, as its method's row says
+  bool divides_alike = false;  // ZeRO divides what a tensor group's ranks have alike among them,
+                               // too, as the row says
   ZeroConfig zero;
   std::string placement = "DPT";  // letters D P C E T, rightmost fastest, missing ones left of T
   bool scatter_gather = true;     // pipeline sends are split over the tensor group
@@ -166,6 +168,8 @@ struct ParallelConfig {
   }
   /// Ranks of a tensor group that each bring the samples of a microbatch, and compute those of all.
   int batch_ranks() const { return own_samples ? tensor : 1; }
+  /// Ranks of a tensor group that divide what ZeRO divides of what all of them have.
+  int dividing_ranks() const { return divides_alike ? tensor : 1; }
   /// Ranks that have the same parameters, and add up their gradients.
   std::int64_t gradient_ranks() const { return std::int64_t{data} * context.degree; }
   /// Those of them that divide what ZeRO divides; HSDP has several such groups.

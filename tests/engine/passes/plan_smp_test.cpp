@@ -172,7 +172,10 @@ TEST_CASE("ZeRO divides the state of what is not distributed over the tensor gro
       {false, 1, 2, "2"}, {false, 2, 2, "{stage: 2, reduce: each}"},
       {false, 1, 2, "3"}, {false, 2, 2, "{stage: 3, layout: per-parameter}"},
       {false, 2, 1, "1"}, {false, 2, 1, "{stage: 2, reduce: each}"},
-      {false, 2, 1, "3"}};
+      {false, 2, 1, "3"}, {true, 2, 2, "{stage: 2, reduce: each}"},
+      {true, 1, 2, "3"},  {true, 2, 2, "{stage: 3, layout: per-parameter}"},
+      {true, 2, 1, "1"},  {true, 2, 1, "{stage: 2, reduce: each}"},
+      {true, 2, 1, "3"},  {true, 1, 4, "{stage: 3, replicate: 2}"}};
   for (const auto& [prescaled, stages, data, zero] : cases) {
     std::vector<std::string> sets = {"training.global_batch=16",
                                      "parallel.tensor_modules=['*.mlp']", "parallel.zero=" + zero};
@@ -192,8 +195,9 @@ TEST_CASE("ZeRO divides the state of what is not distributed over the tensor gro
       const bool split = !axes.empty();  // over tp
       ++(split ? distributed : others);
       CAPTURE(prescaled, stages, data, zero, bucket, split);
-      // The replicas; times the four ranks of a group, whose samples are their own.
-      const std::int64_t parts = split || prescaled ? data : 4 * data;
+      // The replicas of a group; times the four ranks of a tensor group, which all have it.
+      const int replicas = zero.find("replicate") == std::string::npos ? data : data / 2;
+      const std::int64_t parts = split ? replicas : 4 * replicas;
       CHECK(values.at(bucket + ".exp_avg")->dims[0].bound * parts == parameter.dims[0].bound);
       if (zero.find('3') == std::string::npos) continue;
       CHECK(values.at(bucket + ".param_shard")->dims[0].bound * parts == parameter.dims[0].bound);
@@ -201,6 +205,43 @@ TEST_CASE("ZeRO divides the state of what is not distributed over the tensor gro
     CHECK(distributed > 0);
     CHECK(others > 0);
   }
+}
+
+TEST_CASE("of gradients that a tensor group has alike each rank reduces its slice") {
+  const auto reductions = [](const std::vector<std::string>& more) {
+    std::vector<std::string> sets = {"training.global_batch=16", "parallel.zero=1",
+                                     "parallel.tensor_modules=['*.mlp']",
+                                     "training.precision=fp32"};
+    sets.insert(sets.end(), more.begin(), more.end());
+    const Program program = program_of(sets);
+    std::map<std::string, std::int64_t> elements;  // by collective and ranks, of what is whole
+    for (const Segment& segment : program.segments) {
+      for (const ProgramOp& op : segment.ops) {
+        const bool scatters = op.kind == OpKind::kReduceScatter;
+        if (op.stream != StreamId::kDp || (!scatters && op.kind != OpKind::kAllGather)) continue;
+        const Value& whole =
+            program.values[scatters ? op.reads.front().value : op.writes.front().value];
+        const std::int64_t ranks = group_size(program.mesh, program.groups[op.group].axes);
+        elements[std::string(to_string(op.kind)) + " " + std::to_string(ranks)] +=
+            whole.dims[0].bound;
+      }
+    }
+    return elements;
+  };
+  // Layers of 32: MLPs have 2 x 4 x 32^2 weights and 4 x 32 biases over 4 ranks, and a bias of 32
+  // that all have. Beside it lie 4 x 32^2 weights of attention with 4 x 32 biases, 2 norms of
+  // 2 x 32; before and behind layers (64 + 8) x 32 of embeddings and a norm of 2 x 32.
+  constexpr std::int64_t kSplit = 2 * (2 * 32 + 1) * 32;
+  constexpr std::int64_t kAlike = 2 * (32 + 4 * 32 * 32 + 4 * 32 + 4 * 32) + (64 + 8) * 32 + 2 * 32;
+  const std::vector<std::string> two = {kPrescaled, "parallel.data=2"};
+  const auto of_two = reductions(two);
+  CHECK(of_two.at("reduce_scatter 2") == kSplit + kAlike / 4);
+  CHECK(of_two.at("all_gather 2") == kSplit);
+  CHECK(of_two.at("all_gather 8") == kAlike);
+  // One replica has nobody to add up with: its ranks' slices are the shards.
+  const auto of_one = reductions({kPrescaled, "training.global_batch=8"});
+  CHECK(of_one.size() == 1);
+  CHECK(of_one.at("all_gather 4") == kAlike);
 }
 
 }  // namespace trainyard

@@ -132,6 +132,44 @@ TEST_CASE("a run of method smp goes on from other layouts, and they from it") {
                 {{}, on_ranks(2, "smp"), {"cluster.ranks=2", "parallel.pipeline=2"}});
 }
 
+TEST_CASE("a tensor group with the same samples divides what it has alike, and trains so") {
+  const std::vector<Sets> divided = {
+      {"parallel.zero=1"},
+      {"parallel.zero={stage: 2, reduce: each}"},
+      {"parallel.zero={stage: 2, reduce: last}"},
+      {"parallel.zero=3"},
+      {"parallel.zero={stage: 3, layout: per-parameter, reduce: last}"},
+      {"parallel.zero={stage: 1, offload: optimizer}"},
+      {"cluster.ranks=4", "parallel.data=2", "parallel.zero=1"},
+      {"cluster.ranks=4", "parallel.data=2", "parallel.zero=2"},
+      {"cluster.ranks=4", "parallel.data=2", "parallel.zero=3"},
+      {"cluster.ranks=4", "parallel.data=2", "parallel.zero={stage: 3, layout: per-parameter}"},
+      {"cluster.ranks=8", "parallel.data=4", "parallel.zero={stage: 3, replicate: 2}"},
+      {"cluster.ranks=8", "parallel.data=4", "parallel.zero={stage: 3, reshard_after_forward: 2}"},
+      {"cluster.ranks=4", "parallel.pipeline=2", "schedule=zb-h1", "parallel.zero=1"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=1f1b", "parallel.data=2",
+       "parallel.zero={stage: 2, reduce: each}"}};
+  const LoopbackRun one = run_loopback(study("gpt"), {}, {.steps = 2});
+  for (const std::string mode : {"memory", "speed"}) {
+    const std::string method = "{name: smp, optimize: " + mode + ", prescaled_batch: true}";
+    for (const Sets& sets : divided) {
+      CAPTURE(mode, sets);
+      const Sets some = on_ranks(2, method, {"parallel.tensor_modules=['*.mlp']"});
+      check_same(one, run_loopback(study("gpt"), joined(some, sets), {.steps = 2}), kFp64);
+    }
+  }
+  const Sets some =
+      on_ranks(2, "{name: smp, prescaled_batch: true}", {"parallel.tensor_modules=['*.mlp']"});
+  for (const Sets& sets : {divided[0], divided[9], divided[13]})
+    check_goes_on(study("gpt"), joined(some, sets), {{}, on_ranks(2, "smp"), some});
+  // Not-prescaled ranks compute norms for the samples of all, in the mode for speed.
+  check_same(
+      one,
+      run_loopback(study("gpt"), on_ranks(2, "{name: smp, optimize: speed}", {"parallel.zero=1"}),
+                   {.steps = 2}),
+      kFp64);
+}
+
 TEST_CASE("method smp trains as one device does beside other features") {
   const std::vector<Sets> features = {
       {"training.flash_attention=false"},
