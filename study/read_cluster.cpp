@@ -337,6 +337,9 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   if (&keys != &local_cluster_keys())
     section.refuse("profile",
                    "is for cluster {preset: local}; name the device's profile in cluster.device");
+  if (!flat && !written)
+    section.refuse("devices_per_node",
+                   "is what the preset says; say how many GPUs there are in cluster.devices");
   if (flat)
     read_flat(section, cluster, resolvers);
   else if (written)

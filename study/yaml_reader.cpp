@@ -174,8 +174,8 @@ std::vector<ConfigError> YamlNode::unknown_keys(const std::vector<std::string>& 
     if (std::find(refused.begin(), refused.end(), entry.key) != refused.end()) continue;
     constexpr std::size_t kMost = 3;
     std::vector<std::string> names_meant = nearest_names(entry.key, meant);
-    const std::vector<std::string> others =
-        elsewhere ? elsewhere(entry.key) : std::vector<std::string>{};
+    std::vector<std::string> others = elsewhere ? elsewhere(entry.key) : std::vector<std::string>{};
+    std::erase(others, outer + entry.key);
     std::string key = names_meant.empty() ? entry.key : names_meant.front();
     if (const auto word = words.find(key); word != words.end()) key = word->second;
     const std::string about = names_meant.empty() && !others.empty() ? others.front() : outer + key;
