@@ -136,19 +136,8 @@ SoftwareProfile software_of(const Study& study, const StudyResolvers& resolvers)
   // What a module server records once it does not ask again (static and fast mode).
   if (study.partition.method != "smp" || study.schedule.mode != "dynamic")
     software->request_us = software->metadata_us = 0;
-  const int tensor = study.parallel.tensor;
-  if (study.training.async_tp && software->async_tensor && tensor > 1) {
-    // A collective goes in as many pieces as there are ranks, and each but one is beside the
-    // product of another piece (torch.distributed._symmetric_memory).
-    software->tensor_exposed = 1.0 / tensor;
-    software->sums_pieces = true;
-    software->provenance.insert_or_assign(
-        "tensor_exposed",
-        Provenance{"derived",
-                   "asynchronous tensor parallelism: one of " + std::to_string(tensor) +
-                       " pieces of a collective is beside no product",
-                   0});
-  }
+  software->runs_async_tensor =
+      study.training.async_tp && software->async_tensor && study.parallel.tensor > 1;
   return *software;
 }
 

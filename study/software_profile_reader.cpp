@@ -94,6 +94,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("fused_gradient_accumulation", profile.fused_gradient_accumulation);
   flag("overlap_data_parallel", profile.overlap_data_parallel);
   flag("overlap_tensor_gradient", profile.overlap_tensor_gradient);
+  flag("user_buffers", profile.user_buffers);
   flag("async_tensor", profile.async_tensor);
   flag("copies_moved_dims", profile.copies_moved_dims);
   flag("separate_projections", profile.separate_projections);

@@ -363,14 +363,9 @@ Seconds host_update_time(std::int64_t parameters, std::int64_t ranks, const Clus
   return static_cast<double>(parameters) * static_cast<double>(ranks) / host.update_rate;
 }
 
-double tensor_exposed(const SoftwareProfile& software, SourceLog& log) {
-  use_number("tensor_exposed", "tensor-parallel collectives", software, log);
-  return software.tensor_exposed;
-}
-
 double piece_sum_rate(const HardwareProfile& hardware, const SoftwareProfile& software,
                       SourceLog& log) {
-  if (!software.sums_pieces) return 0;
+  if (!software.runs_async_tensor) return 0;
   use_number("async_tensor", "sums of the pieces of a reduce-scatter", software, log);
   std::string_view entry;
   const MemoryCurve& curve = memory_curve(hardware, OpKind::kAdd, entry);

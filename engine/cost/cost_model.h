@@ -78,12 +78,8 @@ Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardwar
 Seconds host_update_time(std::int64_t parameters, std::int64_t ranks, const Cluster& cluster,
                          SourceLog& log);
 
-/// Share of a tensor-parallel collective's time that is left where the framework runs it in pieces
-/// beside the GEMM before or behind it: SoftwareProfile::tensor_exposed.
-double tensor_exposed(const SoftwareProfile& software, SourceLog& log);
-
 /// Seconds per byte of the kernel that adds up the pieces of a reduce-scatter that came from all
-/// ranks one by one, beside the products that made them: SoftwareProfile::sums_pieces;
+/// ranks one by one, beside the products that made them: SoftwareProfile::runs_async_tensor;
 /// else 0 (torch/distributed/_symmetric_memory, _fused_matmul_reduce_scatter).
 double piece_sum_rate(const HardwareProfile& hardware, const SoftwareProfile& software,
                       SourceLog& log);

@@ -68,8 +68,11 @@ struct SoftwareProfile {
   bool fused_gradient_accumulation = true;  // the weight-gradient GEMM adds into the accumulator
   bool overlap_data_parallel = true;        // buckets are reduced during the backward
   bool overlap_tensor_gradient = true;      // input-gradient all-reduce behind the weight gradient
-  bool async_tensor = false;                // has asynchronous tensor parallelism
-  bool sums_pieces = false;                 // runs it: a kernel adds up what ranks sent one by one
+  // Collectives in pieces beside products (piece_times.h): Transformer Engine's user buffers; has
+  // asynchronous tensor parallelism; runs it.
+  bool user_buffers = false;
+  bool async_tensor = false;
+  bool runs_async_tensor = false;
   // Collectives know a tensor's first dim alone: one along another is of a copy, in pieces.
   bool copies_moved_dims = false;
   // q, k and v, gate and up are products apart: the gradients of what they read are added up, and
@@ -103,7 +106,6 @@ struct SoftwareProfile {
   double metadata_us = 0;
   double unaligned_attention_factor = 1;  // on unfused attention's GEMMs where head_dim % 8 != 0
   double attention_factor = 1;            // on softmax, dropout and GEMMs of unfused attention
-  double tensor_exposed = 1;    // of a tensor-parallel collective: not hidden behind its GEMM
   double gradient_traffic = 0;  // bytes per gradient element and microbatch, beside accumulating it
   std::map<DType, double> update_traffic;  // by the weights' type: bytes per element that kernels
                                            // around the update move
@@ -151,7 +153,6 @@ inline constexpr std::array kSoftwareNumbers = {
     SoftwareNumber{"metadata_us", &SoftwareProfile::metadata_us, 1e6},
     SoftwareNumber{"attention_factor", &SoftwareProfile::attention_factor, 100},
     SoftwareNumber{"unaligned_attention_factor", &SoftwareProfile::unaligned_attention_factor, 100},
-    SoftwareNumber{"tensor_exposed", &SoftwareProfile::tensor_exposed, 1},
     SoftwareNumber{"gradient_traffic", &SoftwareProfile::gradient_traffic, 1000},
     SoftwareNumber{"context_gib", &SoftwareProfile::context_gib, 1000},
     SoftwareNumber{"cached_gib", &SoftwareProfile::cached_gib, 1000},

@@ -130,7 +130,6 @@ const Costs& CostCache::make(const Program& program, const SharedSegments& share
     }
     log.use(sources_);
   } else {
-    costs_.tensor_exposed = tensor_exposed(software, log);
     costs_.piece_sum = piece_sum_rate(hardware, software, log);
     costs_.slowdown = hardware.slowdown;
     costs_.host_computes = hardware.host_computes;
@@ -155,6 +154,7 @@ const Costs& CostCache::make(const Program& program, const SharedSegments& share
           }));
     }
   }
+  make_pieces(program, hardware, software, log);
   std::vector<double> speeds;
   for (const auto& [speed, segments] : costs_.ops) speeds.push_back(speed);
   costs_.works = make_work_table(program, speeds, [&](const KernelWork& work, double speed) {
@@ -162,6 +162,14 @@ const Costs& CostCache::make(const Program& program, const SharedSegments& share
   });
   segments_ = shared.number;
   return costs_;
+}
+
+void CostCache::make_pieces(const Program& program, const HardwareProfile& hardware,
+                            const SoftwareProfile& software, SourceLog& log) {
+  costs_.pieces.clear();
+  if (!in_pieces(software, log)) return;
+  for (const ProductBeside& product : find_lanes(program).products)
+    costs_.pieces.push_back(piece_times(product.work, product.ranks, hardware, software, log));
 }
 
 Costs make_costs(const Program& program, const HardwareProfile& hardware,

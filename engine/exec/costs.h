@@ -9,6 +9,7 @@
 
 #include "engine/cluster/cluster.h"
 #include "engine/cost/cost_model.h"
+#include "engine/cost/piece_times.h"
 #include "engine/exec/channels/lanes.h"
 #include "engine/exec/op_work.h"
 #include "engine/exec/work_table.h"
@@ -31,8 +32,8 @@ struct Costs {
   std::map<double, OpCosts> ops;
   WorkTable works;  // of attention whose work is a symbol, over what `ops` says
   Cluster cluster;
-  double tensor_exposed =
-      1;  // share of a tensor-parallel collective's time that is left (SoftwareProfile)
+  /// [Lanes::products], or empty: collectives go whole.
+  Indexed<ProductId, PieceTimes> pieces;
   double piece_sum = 0;  // seconds per byte: piece_sum_rate()
   /// [Lanes::messages], or empty: measured, in place of the closed forms, on all channels. Such a
   /// message shares no link: what others cost it is in its time.
@@ -55,6 +56,9 @@ class CostCache {
                     const Cluster& cluster, SourceLog& log);
 
  private:
+  void make_pieces(const Program& program, const HardwareProfile& hardware,
+                   const SoftwareProfile& software, SourceLog& log);
+
   Costs costs_;
   std::vector<SourceEntry> sources_;  // of costs_
   std::uint64_t segments_ = 0;        // SharedSegments::number; 0: none that could be used again

@@ -96,7 +96,7 @@ class LayoutCopier {
 }  // namespace
 
 FusedMoves fused_moves(const SoftwareProfile& software) {
-  if (software.tensor_exposed == 1) return FusedMoves::kNone;
+  if (!software.runs_async_tensor) return FusedMoves::kNone;
   return software.separate_projections ? FusedMoves::kAllButSums : FusedMoves::kAll;
 }
 

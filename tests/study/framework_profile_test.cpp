@@ -134,22 +134,19 @@ TEST_CASE("the vocabulary is padded as the framework pads it, where the study do
   CHECK(padded("megatron-lm", {"model.pad_vocab_to=50264"}) == 50264);
 }
 
-TEST_CASE("of t pieces of a collective one is beside no product under async_tp") {
-  const auto exposed = [](int tensor, bool async) {
+TEST_CASE("collectives go in pieces under async_tp, and where NeMo has user buffers") {
+  const auto runs_async = [](int tensor, bool async) {
     return prepared("torchtitan",
                     {"parallel.tensor=" + std::to_string(tensor), "training.compiled=true",
                      "training.async_tp=" + std::string(async ? "true" : "false")})
-        .software.tensor_exposed;
+        .software.runs_async_tensor;
   };
-  CHECK_FALSE(
-      prepared("torchtitan", {"parallel.tensor=8", "training.compiled=true"}).software.sums_pieces);
-  CHECK(prepared("torchtitan",
-                 {"parallel.tensor=8", "training.compiled=true", "training.async_tp=true"})
-            .software.sums_pieces);
-  CHECK(exposed(8, false) == 1);
-  CHECK(exposed(8, true) == 1.0 / 8);
-  CHECK(exposed(2, true) == 1.0 / 2);
-  CHECK(exposed(1, true) == 1);
+  CHECK_FALSE(runs_async(8, false));
+  CHECK(runs_async(8, true));
+  CHECK(runs_async(2, true));
+  CHECK_FALSE(runs_async(1, true));
+  CHECK(prepared("nemo").software.user_buffers);
+  CHECK_FALSE(prepared("megatron-lm").software.user_buffers);
 }
 
 TEST_CASE("torchtitan's selective recompute is by op, Megatron's of the attention core") {

@@ -196,8 +196,6 @@ class MonotoneLaws {
           prepared.software.streams_wait_where_interleaved = false;
         },
         [](Prepared& prepared) { prepared.software.synchronous_transfers = false; });
-    faster("overlap", "half of each tensor message hidden",
-           [](Prepared& prepared) { prepared.software.tensor_exposed /= 2; });
   }
 
   bool has_schedule(const std::string& word) const {

@@ -20,7 +20,7 @@ namespace trainyard {
 ///                 forms count only like messages on a link)
 ///   overlap       reductions of gradients beside the backward, input gradients' behind weight
 ///                 gradients, transfers for which no host waits, all with hosts that issue in no
-///                 time; half of a tensor message hidden
+///                 time
 ///   microbatches  twice as many of the same size (gpipe, 1f1b, interleaved): the time of one
 ///   stages        2 and 4 virtual stages against 1 (1f1b, interleaved), where links and hosts take
 ///                 no time

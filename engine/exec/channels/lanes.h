@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/graph/kernel_work.h"
 #include "engine/program/program.h"
 
 namespace trainyard {
@@ -37,14 +38,20 @@ struct Lane {
   friend bool operator==(const Lane&, const Lane&) = default;
 };
 
+/// A product that reads what a collective of the tensor group gathers, the first to do so, or makes
+/// what it reduces: they can go in pieces beside each other.
+struct ProductBeside {
+  KernelWork work;
+  std::int64_t ranks = 1;  // of the group
+};
+using ProductId = Index<ProductBeside>;
+
 /// What is sent over a lane.
 struct Message {
   LaneId lane = kNoIndex;
-  OpKind kind = OpKind::kSend;  // a collective, kSend or kCopy
-  Bytes bytes = 0;              // as message_bytes()
-  // A collective of the tensor group right behind the product that makes what it reads, or before
-  // one that reads what it writes: they can go in pieces beside each other.
-  bool beside_product = false;
+  OpKind kind = OpKind::kSend;   // a collective, kSend or kCopy
+  Bytes bytes = 0;               // as message_bytes()
+  ProductId product = kNoIndex;  // collectives: the one beside it
   friend bool operator==(const Message&, const Message&) = default;
 };
 
@@ -52,6 +59,7 @@ struct Message {
 struct Lanes {
   Indexed<LaneId, Lane> lanes;
   Indexed<MessageId, Message> messages;
+  Indexed<ProductId, ProductBeside> products;
   Indexed<SegmentId, std::vector<MessageId>>
       of_op;  // [op]; kNoIndex: sends nothing, or within a group of one
 };

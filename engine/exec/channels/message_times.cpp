@@ -11,6 +11,38 @@ CollectivePhase phase_of(Bytes bytes, const TransferTime& parts) {
   return {EdgeShape::kChain, 1, 1, static_cast<double>(bytes), parts.latency, parts.transfer};
 }
 
+/// Leaves of a collective beside a product what it adds to the product's time.
+void go_in_pieces(const Message& message, const Channel& channel, const Costs& costs,
+                  SourceLog& log, std::vector<CollectivePhase>& phases) {
+  const bool gathers = message.kind == OpKind::kAllGather;
+  if (message.product == kNoIndex || !costs.pieces.has(message.product) || phases.empty()) return;
+  if (channel.layout.nodes > 1) return;  // the libraries' copies know NVLink alone
+  const PieceTimes& product = costs.pieces[message.product];
+  Seconds whole = 0, transfer = 0;
+  for (const CollectivePhase& phase : phases) {
+    whole += phase.latency + phase.transfer;
+    transfer += phase.transfer;
+  }
+  if (whole == 0) return;
+  const Bytes piece = message.bytes / channel.layout.ranks;
+  const TransferTime copy = transfer_parts(piece, Distance::kSameNode, costs.cluster, log);
+  const PieceTransfer pieces{copy.latency, transfer};
+  Seconds exposed = whole;  // of a reduction behind an input gradient: beside the weight's
+  if (gathers)
+    exposed = rows_gathered(product, pieces);
+  else if (costs.piece_sum > 0)  // of what came, which is read, into one piece
+    exposed = rows_scattered(product, pieces) +
+              costs.piece_sum * static_cast<double>(message.bytes + piece);
+  else if (product.forward)
+    exposed = outputs_scattered(product, pieces);
+  if (exposed <= 0) return phases.clear();
+  const double left = exposed / whole;
+  for (CollectivePhase& phase : phases) {
+    phase.latency *= left;
+    phase.transfer *= left;
+  }
+}
+
 MessageTime time_of(const Message& message, const Lane& lane, const Channel& channel,
                     const std::vector<ShapeLoad>& routes, const LikeMessages* like,
                     const Costs& costs, SourceLog& log) {
@@ -32,17 +64,7 @@ MessageTime time_of(const Message& message, const Lane& lane, const Channel& cha
   }
   bound_by_links(routes, out.phases);
   if (like != nullptr) like->share_links(like->of(channel), out.phases);
-  const double exposed = message.beside_product ? costs.tensor_exposed : 1;
-  for (CollectivePhase& phase : out.phases) {
-    phase.latency *= exposed;
-    phase.transfer *= exposed;
-  }
-  if (costs.piece_sum > 0 && message.beside_product && message.kind == OpKind::kReduceScatter &&
-      !out.phases.empty()) {
-    const double pieces = static_cast<double>(message.bytes);  // read; one of them is written
-    out.phases.back().latency +=
-        costs.piece_sum * (pieces + pieces / static_cast<double>(channel.layout.ranks));
-  }
+  go_in_pieces(message, channel, costs, log, out.phases);
   for (const CollectivePhase& phase : out.phases) out.total += phase.latency + phase.transfer;
   return out;
 }

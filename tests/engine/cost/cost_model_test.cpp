@@ -214,18 +214,15 @@ TEST_CASE("casts to 8 bits are a library's kernels, whatever a framework's own a
   CHECK(time(OpKind::kCast, narrow, eager) > 1.5 * time(OpKind::kCast, narrow, {}));
 }
 
-TEST_CASE("copies of gradients stream at the rate of casts; a framework may hide collectives") {
+TEST_CASE("copies of gradients stream at the rate of casts") {
   const HardwareProfile device = round_device();
   SoftwareProfile software;
   SourceLog log;
   CHECK(gradient_copy_time(1000, device, software, log) == 0);
-  CHECK(tensor_exposed(software, log) == 1);
   software.gradient_traffic = 10;
-  software.tensor_exposed = 0.5;
   // 10^6 elements x 10 bytes at half of 1 TB/s.
   CHECK(close(gradient_copy_time(1'000'000, device, software, log), 20e-6));
   CHECK(gradient_copy_time(0, device, software, log) == 0);
-  CHECK(tensor_exposed(software, log) == 0.5);
 }
 
 TEST_CASE("a sum of pieces streams at an addition's rate where a framework has one") {
@@ -234,7 +231,7 @@ TEST_CASE("a sum of pieces streams at an addition's rate where a framework has o
   software.async_tensor = true;
   SourceLog log;
   CHECK(piece_sum_rate(device, software, log) == 0);
-  software.sums_pieces = true;
+  software.runs_async_tensor = true;
   CHECK(close(piece_sum_rate(device, software, log), 1e-12));
 }
 

@@ -28,7 +28,7 @@ bool has_pass(const PassLog& log, const std::string& pass) {
 }
 
 bool same_costs(const Costs& a, const Costs& b) {
-  if (a.ops.size() != b.ops.size() || a.tensor_exposed != b.tensor_exposed) return false;
+  if (a.ops.size() != b.ops.size() || a.pieces != b.pieces) return false;
   for (const auto& [speed, segments] : a.ops) {
     const auto& others = b.ops.at(speed);
     if (segments.size() != others.size()) return false;

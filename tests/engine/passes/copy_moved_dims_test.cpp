@@ -61,7 +61,7 @@ std::string moves_of(const Program& program, const std::string& name) {
 std::size_t beside_products(const Program& program, OpKind kind) {
   std::size_t found = 0;
   for (const Message& message : find_lanes(program).messages)
-    found += message.kind == kind && message.beside_product ? 1 : 0;
+    found += message.kind == kind && message.product != kNoIndex ? 1 : 0;
   return found;
 }
 
