@@ -46,6 +46,15 @@ Seconds simulated_step(const Prepared& prepared, const Study& study, const Progr
   return step_of(prepared, study, program, false, *make_executor("fluid")).period;
 }
 
+std::optional<Seconds> step_if_below(Seconds limit, const Prepared& prepared, const Study& study,
+                                     const Program& program) {
+  constexpr double kRounding = 1e-3;  // of closed forms
+  if (step_of(prepared, study, program, false).period * (1 - kRounding) >= limit)
+    return std::nullopt;
+  const Seconds step = simulated_step(prepared, study, program);
+  return step < limit ? std::optional(step) : std::nullopt;
+}
+
 std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,
                                  const Program& program) {
   return memory_peaks(program, fixed_memory(prepared.software, study.training.precision));

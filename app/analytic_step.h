@@ -31,6 +31,11 @@ Trace step_of(const Prepared& prepared, const Study& study, const Program& progr
 /// same choice.
 Seconds simulated_step(const Prepared& prepared, const Study& study, const Program& program);
 
+/// The same; nullopt: it is not below `limit`, which closed forms may tell, for they share no
+/// links.
+std::optional<Seconds> step_if_below(Seconds limit, const Prepared& prepared, const Study& study,
+                                     const Program& program);
+
 std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,
                                  const Program& program);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "app/analytic_step.h"
 #include "app/choose_rotor.h"
 #include "app/peer_shardings.h"
+#include "app/splits_rotor.h"
 #include "app/splits_study.h"
 #include "app/splits_text.h"
 #include "engine/base/format.h"
@@ -38,8 +40,9 @@ constexpr int kTries = 2, kMostTries = 5;  // of the program until its answer ke
 constexpr double kNextBudget = 0.97;       // of what would do if memory were in proportion
 constexpr double kWork = 250'000;          // ops of all microbatches that budgets are tried on
 constexpr double kLeastParts = 12, kMostParts = 64, kRotorParts = 6;
-constexpr int kLarger = 10;  // budgets beyond the study's, where rotor recomputes, each by:
+constexpr int kLarger = 10;  // budgets beyond a device's, where rotor recomputes, each by:
 constexpr double kGrowth = 1.3;
+constexpr Seconds kNever = std::numeric_limits<Seconds>::infinity();
 constexpr double kFirstPrice = 10;  // memory of moves as large as the budget costs a tenth of all
 constexpr double kNextPrice = 4;
 constexpr std::int64_t kBranchSteps = 2'000;
@@ -77,7 +80,10 @@ class SplitChooser {
       choose(true);
     }
     if (!fits(best_)) fail();
-    if (rotor_ && !trials_[best_].recompute) recompute(trials_[best_]);
+    if (rotor_ && !trials_[best_].recompute) {
+      const SplitRotor one = rotor_of(best_);
+      if (one.plans) put(one.plans->within(static_cast<Bytes>(budget_)), trials_[best_]);
+    }
     ChosenSplits out;
     out.trials = std::move(trials_);
     out.best = best_;
@@ -126,6 +132,7 @@ class SplitChooser {
       return nullptr;
     }
     const Program& program = *std::get<const Program*>(compiled);
+    trial.closed = step_of(prepared_, study_, program, false).period;
     trial.once = simulated_step(prepared_, study_, program);
     for (const MemoryPeak& peak : peaks_of(prepared_, study_, program))
       trial.whole = std::max(trial.whole, peak.total);
@@ -135,43 +142,45 @@ class SplitChooser {
   }
 
   /// Among all that were tried, what keeps the budget fastest, or what takes least. Those that take
-  /// too much rotor brings back to it (Liu et al., section 5.3), the fastest without it first: few
-  /// others can win. `all`: those, too, that cannot be brought back, to know what they take.
+  /// too much rotor brings back to it (Liu et al., section 5.3), what is predicted to be fastest
+  /// then first: few others can win. Those that do not may be faster with it, too: where links are
+  /// shared chance has part in what they take. `all`: those, too, that cannot be brought back, to
+  /// know what they take.
   void choose(bool all = false) {
-    std::vector<std::size_t> order(trials_.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return trials_[a].once < trials_[b].once;
-    });
     best_ = kNone;
-    for (const std::size_t trial : order) {
+    for (std::size_t trial = 0; trial < trials_.size(); ++trial) {
       keep_all(trials_[trial]);
-      const bool may_win = !fits(best_) || trials_[trial].once < trials_[best_].step;
-      const bool may_fit = all || static_cast<double>(trials_[trial].always) <= budget_;
-      if (rotor_ && may_win && may_fit && !fits(trial)) recompute(trials_[trial]);
       if (is_better(trials_[trial], best_)) best_ = trial;
+    }
+    if (!rotor_) return;
+    std::vector<SplitRotor> order;
+    for (std::size_t trial = 0; trial < trials_.size(); ++trial) {
+      const bool may_fit = all || static_cast<double>(trials_[trial].always) <= budget_;
+      if (!may_fit || trials_[trial].closed >= enough()) continue;
+      SplitRotor one = rotor_of(trial);
+      if (one.plans && (all || one.least < enough())) order.push_back(std::move(one));
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [](const SplitRotor& a, const SplitRotor& b) { return a.least < b.least; });
+    for (SplitRotor& one : order) {
+      SplitTrial& trial = trials_[one.trial];
+      if (!all && one.least >= enough()) continue;
+      recompute(trial, *one.plans, enough());
+      one.plans.reset();
+      if (is_better(trial, best_)) best_ = one.trial;
     }
   }
 
-  static void keep_all(SplitTrial& trial) {
-    trial.step = trial.once;
-    trial.peak = trial.whole;
-    trial.recompute.reset();
-    trial.lines.clear();
+  /// What is no faster cannot win.
+  Seconds enough() const { return fits(best_) ? trials_[best_].step : kNever; }
+
+  SplitRotor rotor_of(std::size_t trial) const {
+    return make_split_rotor(prepared_, study_, trials_[trial], trial, static_cast<Bytes>(budget_));
   }
 
-  void recompute(SplitTrial& trial) {
-    Study study = study_;
-    study.parallel.tensor_mesh = trial.mesh;
-    study.parallel.tensor_ops = trial.ops;
-    study.recompute = prepared_.study.recompute;
-    RotorPlans plans(prepared_, study);
-    if (plans.prepare()) return;
-    RotorChoice choice = plans.within(static_cast<Bytes>(budget_));
-    trial.recompute = std::move(choice.recompute);
-    trial.lines = std::move(choice.lines);
-    trial.peak = choice.peak;
-    if (choice.fits) trial.step = choice.step;
+  void recompute(SplitTrial& trial, RotorPlans& plans, Seconds enough) {
+    RotorChoice choice = plans.within(static_cast<Bytes>(budget_), trial.once, enough);
+    if (choice.fits ? choice.step < enough : enough == kNever) put(std::move(choice), trial);
   }
 
   const SplitTrial* try_choice(const std::string& name, const Choice& choice) {
@@ -255,7 +264,7 @@ class SplitChooser {
 
   /// The program's answers to budgets from the least that was found to what its fastest answer
   /// takes: its time is no simulated one, and what it answers to less memory may be faster. None
-  /// depends on the study's budget, so more memory has all the plans that less has; but with rotor.
+  /// depends on the study's budget, so more memory has all the plans that less has.
   void try_budgets() {
     StrategyProblem problem = problem_->problem();
     problem.budget = std::numeric_limits<double>::infinity();
@@ -274,20 +283,25 @@ class SplitChooser {
         static_cast<int>(rotor_ ? kRotorParts : std::clamp(kWork / work, kLeastParts, kMostParts));
     for (int n = 1; low < most && n < parts; ++n)
       try_budget(low + (most - low) * n / parts, kTries);
-    if (rotor_) try_larger(fastest.memory);
+    if (rotor_) try_levels(least.memory, fastest.memory);
   }
 
-  /// Strategies at larger budgets than there is, up to `enough` for the fastest, which rotor brings
-  /// back to it (Liu et al., section 5.3).
-  void try_larger(double enough) {
+  /// Strategies at budgets B 1.3^n, n < 10, with B what the device has, whatever the study's, from
+  /// the `least` there is to `enough` for the fastest, which rotor brings back to the study's
+  /// budget (Liu et al., section 5.3).
+  void try_levels(double least, double enough) {
     StrategyProblem problem = problem_->problem();
-    problem.budget = std::max(0.0, budget_ - fixed_) * study_.parallel.pipeline;
-    for (int n = 0; n < kLarger && problem.budget < enough; ++n, problem.budget *= kGrowth) {
+    const double ranks = study_.parallel.pipeline;
+    const double has = (static_cast<double>(capacity_of(prepared_)) - fixed_) * ranks;
+    if (has <= 0 || least <= 0) return;
+    for (auto n = static_cast<int>(std::ceil(std::log(least / has) / std::log(kGrowth)));
+         n < kLarger; ++n) {
+      problem.budget = has * std::pow(kGrowth, n);
+      if (problem.budget >= enough) return;
       const auto found = choose_strategies(problem, options());
       const auto* chosen = std::get_if<ChosenStrategies>(&found);
       if (chosen == nullptr) continue;
-      try_choice("op by op, within " + bytes_text(problem.budget / study_.parallel.pipeline),
-                 chosen->choice);
+      try_choice("op by op, within " + bytes_text(problem.budget / ranks), chosen->choice);
     }
   }
 
@@ -354,23 +368,12 @@ class SplitChooser {
   std::size_t best_ = kNone;
 };
 
-/// What nobody can tell before there is a graph.
-void check_ops(const Prepared& prepared) {
-  const Study& study = prepared.study;
-  const Graph kernels = select_kernels(prepared.model, prepared.software,
-                                       study.training.flash_attention == FlashAttention::kOn);
-  std::vector<ConfigError> errors;
-  for (const GivenMistake& one : find_map_mistakes(kernels, map_plan(study.parallel)))
-    errors.push_back(error_at(study, one.key, one.problem));
-  if (!errors.empty()) throw ConfigError(errors);
-}
-
 }  // namespace
 
 void choose_splits(Prepared& prepared) {
   ParallelConfig& parallel = prepared.study.parallel;
   if (!tensor_method(parallel.tensor_method).splits_by_cost || parallel.tensor == 1) return;
-  if (!parallel.tensor_ops.empty()) return check_ops(prepared);
+  if (!parallel.tensor_ops.empty()) return check_listed_ops(prepared);
   SplitChooser chooser(prepared);
   ChosenSplits chosen = chooser.run();
   prepared.study.origins[kMapOpsKey] =

@@ -1,7 +1,11 @@
 #include "app/rotor_base.h"
 
+#include <algorithm>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "app/analytic_step.h"
@@ -38,6 +42,38 @@ Numbered<EndTimes> forward_ends(const Program& program, const Trace& trace, int 
   return out;
 }
 
+/// [stage] what its forwards and backwards take of one microbatch, of that which waits least for
+/// other ranks.
+Numbered<ActionDurations> durations_of(const Program& program, const Trace& trace, int stages) {
+  using Call = std::tuple<SegmentId, Microbatch, std::int32_t>;  // the last: its step
+  std::map<Call, std::pair<Seconds, Seconds>> calls;             // from, to
+  for (const RankTrace& rank : trace.ranks) {
+    for (const TraceRow& row : rank.rows) {
+      if (program.segments[row.segment].stage < 0) continue;
+      const auto place = calls.try_emplace({row.segment, row.mb, row.step}, row.start, row.end);
+      auto& [from, to] = place.first->second;
+      from = std::min(from, row.start);
+      to = std::max(to, row.end);
+    }
+  }
+  constexpr Seconds kNever = std::numeric_limits<Seconds>::infinity();
+  std::map<SegmentId, Seconds> shortest;
+  for (const auto& [call, time] : calls) {
+    Seconds& least = shortest.try_emplace(std::get<SegmentId>(call), kNever).first->second;
+    least = std::min(least, time.second - time.first);
+  }
+  Numbered<ActionDurations> out(stages, ActionDurations{0, 0, 0, 0, 0});
+  for (const auto& [id, took] : shortest) {
+    const Segment& segment = program.segments[id];
+    ActionDurations& of_stage = out[segment.stage];
+    if (segment.phase == Phase::kForward) of_stage.forward += took;
+    if (segment.phase == Phase::kBackward) of_stage.backward += took;
+    if (segment.phase == Phase::kBackwardInput) of_stage.input += took;
+    if (segment.phase == Phase::kBackwardWeight) of_stage.weight += took;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::variant<RotorBase, Infeasible> make_rotor_base(const Prepared& prepared, const Study& study,
@@ -58,6 +94,8 @@ std::variant<RotorBase, Infeasible> make_rotor_base(const Prepared& prepared, co
   out.groups = chain_groups(out.training);
   out.whole = peaks_of(prepared, none, program);
   const Trace trace = step_of(prepared, none, program, true);
+  out.step = trace.period;
+  out.durations = durations_of(program, trace, out.training.num_stages);
   const auto ends = forward_ends(program, trace, out.training.num_stages);
   const double factor = fixed_memory(prepared.software, study.training.precision).activation_factor;
   for (std::int32_t stage = 0; stage < out.training.num_stages; ++stage)

@@ -7,11 +7,13 @@
 
 #include "app/prepare.h"
 #include "engine/base/error.h"
+#include "engine/base/units.h"
 #include "engine/memory/memory.h"
 #include "engine/passes/chain_groups.h"
 #include "engine/passes/pass_log.h"
 #include "engine/passes/training_graph.h"
 #include "engine/recompute/rotor_in_flight.h"
+#include "engine/schedule/schedule_timing.h"
 
 namespace trainyard {
 
@@ -23,7 +25,10 @@ struct RotorBase {
   TrainingGraph training;  // without recomputation
   ChainGroups groups;
   std::vector<SizedChain> chains;  // [stage]
-  std::vector<MemoryPeak> whole;   // without recomputation
+  // Without recomputation:
+  std::vector<MemoryPeak> whole;        // [pipeline rank]
+  Numbered<ActionDurations> durations;  // [stage] of a microbatch, with closed forms
+  Seconds step = 0;                     // with closed forms
   RotorTables tables;
 };
 

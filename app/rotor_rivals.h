@@ -15,33 +15,31 @@ struct RotorRival {
   RecomputeConfig recompute;
   std::string name;  // "full, every layer from its input"
   Bytes peak = 0;    // of the rank that needs most
-  Seconds step = 0;  // where it is within the budget: simulated_step() of analytic_step.h
+  Seconds step = 0;  // simulated_step() of analytic_step.h; 0: not within the budget, or too slow
 };
 
 /// Methods selective (where attention has `cores` that it keeps), by-op, full (every layer, or one
-/// of 2 to 4, as far as they fit), and stage-aware with what the budget has room for; those of
-/// which `study` has a Program.
+/// of 2 to 4, as far as they fit); those of which `study` has a Program.
 class RotorRivals {
  public:
   /// All outlive it; `compiler` is one of recomputations.
   RotorRivals(const Prepared& prepared, const Study& study, Compiler& compiler, bool cores);
 
-  std::vector<RotorRival> within(Bytes budget);
+  /// Steps of those alone that are below `enough`.
+  std::vector<RotorRival> within(Bytes budget, Seconds enough);
 
  private:
-  void add_alike(Bytes budget);
+  void add_more(Bytes budget, Seconds enough);
   const Program* program_with(const RecomputeConfig& recompute) const;
   /// Whether it fits.
-  bool add(std::vector<RotorRival>& to, const RecomputeConfig& recompute, const std::string& name,
-           Bytes budget) const;
-  void simulate(RotorRival& rival, const Program& program) const;
+  bool add(const RecomputeConfig& recompute, const std::string& name, Bytes budget, Seconds enough);
 
   const Prepared& prepared_;
   const Study& study_;
   Compiler& compiler_;
   bool cores_;
-  int every_ = 0;                  // of full recomputation, up to which they are there
-  std::vector<RotorRival> alike_;  // whatever the budget; step 0: none was large enough yet
+  int every_ = 0;                   // of full recomputation, up to which they are there
+  std::vector<RotorRival> rivals_;  // whatever the budget
 };
 
 }  // namespace trainyard

@@ -1,10 +1,15 @@
 #include "app/splits_study.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "app/analytic_step.h"
 #include "app/choose_rotor.h"
+#include "engine/passes/given_sharding.h"
+#include "engine/passes/plan_map.h"
+#include "engine/passes/select_kernels.h"
 #include "engine/schedule/schedule_names.h"
+#include "study/study_origin.h"
 
 namespace trainyard {
 
@@ -37,6 +42,16 @@ Study one_device(Study study) {
   study.training.fp8 = {};
   study.documents = {};
   return study;
+}
+
+void check_listed_ops(const Prepared& prepared) {
+  const Study& study = prepared.study;
+  const Graph kernels = select_kernels(prepared.model, prepared.software,
+                                       study.training.flash_attention == FlashAttention::kOn);
+  std::vector<ConfigError> errors;
+  for (const GivenMistake& one : find_map_mistakes(kernels, map_plan(study.parallel)))
+    errors.push_back(error_at(study, one.key, one.problem));
+  if (!errors.empty()) throw ConfigError(errors);
 }
 
 }  // namespace trainyard

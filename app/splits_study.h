@@ -15,4 +15,8 @@ Study evaluated_study(Study study);
 /// The model on one device: what ops take that nothing splits.
 Study one_device(Study study);
 
+/// Holds the ops that a study lists against its model, which nobody can before there is a graph.
+/// Throws ConfigError.
+void check_listed_ops(const Prepared& prepared);
+
 }  // namespace trainyard

@@ -17,10 +17,11 @@ struct SplitTrial {
   std::vector<int> mesh;  // of the tensor group
   std::vector<GivenSharding> ops;
   PlannedGraph planned;
-  Seconds once = 0;  // where nothing is recomputed by rotor
-  Bytes whole = 0;   // then, of the rank that needs most
-  Bytes always = 0;  // of it, whatever is recomputed
-  Seconds step = 0;  // with what is
+  Seconds once = 0;    // where nothing is recomputed by rotor
+  Seconds closed = 0;  // then, with closed forms
+  Bytes whole = 0;     // then, of the rank that needs most
+  Bytes always = 0;    // of it, whatever is recomputed
+  Seconds step = 0;    // with what is
   Bytes peak = 0;
   std::optional<RecomputeConfig> recompute;  // what rotor has chosen
   std::vector<std::string> lines;            // what it computes again

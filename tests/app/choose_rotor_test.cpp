@@ -133,27 +133,33 @@ TEST_CASE("rotor keeps its budget, and is no slower than whole layers in as much
 }
 
 TEST_CASE("more memory makes no plan of rotor slower") {
-  // At sixteenths of what all takes, whose plans those of all larger budgets are held against.
-  for (const Sets& plan : {kPlans[1], kPlans[4], kPlans[6]}) {
+  // Budgets a thirtieth of what may be saved apart, from less than whole layers take to more than
+  // there is to keep. With links shared, over PCIe, plans that compute again can be faster than the
+  // one that does not, by chance, and these are then for larger budgets, too.
+  const std::vector<Sets> plans = {kPlans[1],
+                                   kPlans[4],
+                                   kPlans[6],
+                                   {"cluster=pcie-8x-a100", "parallel={tensor: 2, pipeline: 2}",
+                                    "training.microbatch=2", "training.flash_attention=false"}};
+  for (const Sets& plan : plans) {
     CAPTURE(plan);
     const Bytes most = peak(prepare_text(kGpt, plan));
     Sets full = plan;
     full.emplace_back("recompute=full");
     const Bytes least = peak(prepare_text(kGpt, full));
+    constexpr int kParts = 30;
     Seconds before = 1e9;
-    int compared = 0;
-    for (int nth = 1; nth <= 16; ++nth) {
-      const Bytes budget = most * nth / 16;
-      if (budget < least) continue;
+    for (int nth = 0; nth <= kParts + 1; ++nth) {
+      const Bytes budget = least + (most - least) * nth / kParts;
       Sets sets = plan;
       sets.push_back(rotor(budget));
-      CAPTURE(nth);
-      const Seconds took = simulated(prepare_text(kGpt, sets));
+      CAPTURE(budget);
+      const Prepared chosen = prepare_text(kGpt, sets);
+      CHECK(peak(chosen) <= budget);
+      const Seconds took = simulated(chosen);
       CHECK(took <= before * (1 + 1e-9));
       before = took;
-      ++compared;
     }
-    CHECK(compared >= 2);
   }
 }
 

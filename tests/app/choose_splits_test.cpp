@@ -223,6 +223,30 @@ TEST_CASE("with rotor, the smallest budget that was found to work does") {
   CHECK(peak(prepare_text(kGpt, {budget(least), rotor})) <= least);
 }
 
+TEST_CASE("with rotor more memory makes no plan slower either") {
+  for (const std::string& ranks : {std::string("{tensor: 4, data: 2, zero: 3, tensor_method: map}"),
+                                   std::string("{tensor: 4, pipeline: 2, tensor_method: map}")}) {
+    const auto within = [&](const std::string& bytes) {
+      return prepare_text(kGpt, {"parallel=" + ranks,
+                                 "training={global_batch: 16, microbatch: 4, "
+                                 "precision: bf16}",
+                                 "recompute={method: rotor, memory_budget: " + bytes + "}"});
+    };
+    const Bytes most = peak(within("80 GiB"));
+    constexpr int kBudgets = 10;
+    Seconds best = std::numeric_limits<Seconds>::infinity();
+    for (int n = 0; n <= kBudgets; ++n) {
+      // 0.6 % apart.
+      const Bytes bytes = most - most * (kBudgets - n) * 6 / 1000;
+      CAPTURE(ranks, bytes);
+      const Prepared found = within(std::to_string(bytes) + " B");
+      CHECK(peak(found) <= bytes);
+      CHECK(step(found) <= best * (1 + 1e-9));
+      best = step(found);
+    }
+  }
+}
+
 TEST_CASE("links that nest make the mesh, and the batch goes over the outermost") {
   // Two sockets with 1 GB/s between them, four bridged devices... of which a ring inside
   // reaches 20.
