@@ -281,7 +281,7 @@ class BucketValues {
   /// The sum of a microbatch over all replicas, and what those of all microbatches add up in.
   void add_whole_sums(Bucket& bucket, const std::string& name) {
     TensorSpec summed = flat_spec(bucket, false);
-    summed.partial = bucket.partial;
+    summed.partial = static_cast<AxisSet>(bucket.partial & ~summands_over(bucket, parallel_));
     Value sum = program_.values[bucket.gradient];
     sum.name = name + ".grad_sum";
     sum.spec = add_spec(program_, summed);

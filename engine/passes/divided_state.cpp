@@ -16,10 +16,6 @@ GroupId with_replicas(Program& program, const Axes& tensor, const ParallelConfig
   return group_over(program, axes);
 }
 
-Axes summand_axes(const Bucket& bucket, const ParallelConfig& parallel) {
-  return axes_of(static_cast<AxisSet>(divided_over(bucket, parallel) & bucket.partial));
-}
-
 }  // namespace
 
 bool reduces_each(const ParallelConfig& parallel) {
@@ -36,15 +32,21 @@ AxisSet sliced_over(const Bucket& bucket, const ParallelConfig& parallel) {
   return static_cast<AxisSet>(divided_over(bucket, parallel) & ~bucket.partial);
 }
 
+AxisSet summands_over(const Bucket& bucket, const ParallelConfig& parallel) {
+  const bool whole = parallel.batch_ranks() > 1 && !shards_state(parallel) && bucket.owner < 0;
+  return whole ? bucket.partial
+               : static_cast<AxisSet>(divided_over(bucket, parallel) & bucket.partial);
+}
+
 GroupId shard_group_of(Program& program, const Bucket& bucket, const ParallelConfig& parallel) {
   Axes tensor = axes_of(sliced_over(bucket, parallel));
-  const Axes summands = summand_axes(bucket, parallel);
+  const Axes summands = axes_of(summands_over(bucket, parallel));
   tensor.insert(tensor.end(), summands.begin(), summands.end());
   return with_replicas(program, tensor, parallel);
 }
 
 GroupId reduce_group_of(Program& program, const Bucket& bucket, const ParallelConfig& parallel) {
-  return with_replicas(program, summand_axes(bucket, parallel), parallel);
+  return with_replicas(program, axes_of(summands_over(bucket, parallel)), parallel);
 }
 
 }  // namespace trainyard

@@ -25,7 +25,12 @@ GroupId shard_group_of(Program& program, const Bucket& bucket, const ParallelCon
 /// those of the ranks that reduce it.
 AxisSet sliced_over(const Bucket& bucket, const ParallelConfig& parallel);
 
-/// The others: ranks that have summands of a slice, or of the whole gradient. Of no axes: nobody.
+/// Tensor axes whose ranks have summands of a gradient and add them up with the replicas at once:
+/// those that divide it, and, where nothing is divided, all ranks with samples of their own ("the
+/// tensor-parallel devices operate in a regular data-parallel manner", section 5.2 there).
+AxisSet summands_over(const Bucket& bucket, const ParallelConfig& parallel);
+
+/// These ranks and the replicas, of a slice or of the whole gradient. Of no axes: nobody.
 GroupId reduce_group_of(Program& program, const Bucket& bucket, const ParallelConfig& parallel);
 
 }  // namespace trainyard

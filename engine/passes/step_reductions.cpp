@@ -89,8 +89,9 @@ ValueId StepReductions::add(std::size_t index, BucketSegments& segments) {
   Bucket& bucket = draft_.plan.buckets[index];
   const std::string suffix = "." + std::to_string(index);
   ValueId gradient = accumulated_gradient(bucket);
-  if (bucket.partial != 0 && divided_over(bucket, parallel_) == 0) {
-    const GroupId group = group_over(program(), axes_of(bucket.partial));
+  const AxisSet together = summands_over(bucket, parallel_);
+  if (const auto first = static_cast<AxisSet>(bucket.partial & ~together); first != 0) {
+    const GroupId group = group_over(program(), axes_of(first));
     const ValueId sum = in_bucket(bucket, gradient, ".tp_sum", group, bucket.reduced_each);
     segments.reduce_tensor =
         add_step_segment(program(), bucket.stage, "REDUCE_TP" + suffix, Phase::kCommunicate,
@@ -98,7 +99,8 @@ ValueId StepReductions::add(std::size_t index, BucketSegments& segments) {
     gradient = sum;
   }
   if (!bucket.tied.empty() && unlike()) return over_unlike_tied(bucket, gradient, suffix, segments);
-  const bool several = parallel_.gradient_ranks() > 1 || divided_over(bucket, parallel_) != 0;
+  const bool several =
+      parallel_.gradient_ranks() > 1 || together != 0 || divided_over(bucket, parallel_) != 0;
   if (several && !bucket.reduced_each) gradient = over_replicas(bucket, gradient, suffix, segments);
   if (!bucket.tied.empty()) {
     const GroupId group = tied_group(bucket.tied);
@@ -125,7 +127,7 @@ ValueId StepReductions::over_replicas(Bucket& bucket, ValueId gradient, const st
                                       BucketSegments& segments) {
   const bool scatter = shards_state(parallel_);
   const bool grouped = scatter && replicas_ != kNoIndex;
-  const GroupId group = scatter ? reduce_group_of(program(), bucket, parallel_) : kDataGroup;
+  const GroupId group = reduce_group_of(program(), bucket, parallel_);
   std::vector<ProgramOp> ops;
   const auto add_segment = [&] {
     segments.reduce = add_step_segment(program(), bucket.stage, "REDUCE_GRAD" + suffix,
@@ -144,7 +146,7 @@ ValueId StepReductions::over_replicas(Bucket& bucket, ValueId gradient, const st
     return bucket.gradient_shard;
   }
   const ValueId reduced = scatter ? bucket.gradient_shard : gradient;
-  ValueId sum = in_bucket(bucket, reduced, grouped ? ".dp_part" : ".dp_sum", kDataGroup, scatter);
+  ValueId sum = in_bucket(bucket, reduced, grouped ? ".dp_part" : ".dp_sum", group, scatter);
   Value& value = program().values[sum];
   if (bucket.owner >= 0) {
     value.owner = static_cast<std::int16_t>(bucket.owner);

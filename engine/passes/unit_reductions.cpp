@@ -16,9 +16,10 @@ UnitReductions::UnitReductions(ProgramDraft& draft, const ParallelConfig& parall
 
 void UnitReductions::put(std::size_t bucket, std::vector<ProgramOp>& out) const {
   const Bucket& of = plan_.buckets[bucket];
+  const GroupId summands = reduce_group_of(program_, of, parallel_);
   if (of.gradient_part == kNoIndex) {
     out.push_back(
-        collective_op(OpKind::kAllReduce, kDataGroup, StreamId::kDp, of.gradient, of.gradient_sum));
+        collective_op(OpKind::kAllReduce, summands, StreamId::kDp, of.gradient, of.gradient_sum));
     return;
   }
   ValueId reduced = of.gradient;
@@ -30,7 +31,6 @@ void UnitReductions::put(std::size_t bucket, std::vector<ProgramOp>& out) const 
   }
   if (of.gradient_slice != kNoIndex) reduced = of.gradient_slice;
   if (of.gradient_part == reduced) return;  // nobody has another summand of it
-  const GroupId summands = reduce_group_of(program_, of, parallel_);
   out.push_back(
       collective_op(OpKind::kReduceScatter, summands, StreamId::kDp, reduced, of.gradient_part));
   if (replicas_ == kNoIndex) return;

@@ -29,6 +29,12 @@ constexpr std::int64_t kOwn = kTokens / 4 * kHidden;  // of a rank, of what lies
 const std::string kSpeed = "parallel.tensor_method={name: smp, optimize: speed}";
 const std::string kPrescaled = "parallel.tensor_method={name: smp, prescaled_batch: true}";
 
+// Layers of 32: MLPs have 2 x 4 x 32^2 weights and 4 x 32 biases over 4 ranks, and a bias of 32
+// that all have. Beside it lie 4 x 32^2 weights of attention with 4 x 32 biases, 2 norms of
+// 2 x 32; before and behind layers (64 + 8) x 32 of embeddings and a norm of 2 x 32.
+constexpr std::int64_t kSplit = 2 * (2 * 32 + 1) * 32;
+constexpr std::int64_t kAlike = 2 * (32 + 4 * 32 * 32 + 4 * 32 + 4 * 32) + (64 + 8) * 32 + 2 * 32;
+
 using Volumes = std::map<std::string, std::int64_t>;
 
 Program program_of(const std::vector<std::string>& sets) {
@@ -207,6 +213,25 @@ TEST_CASE("ZeRO divides the state of what is not distributed over the tensor gro
   }
 }
 
+TEST_CASE("ranks with samples of their own are replicas of what they all have") {
+  for (const std::string zero : {"0", "{stage: 0, reduce: each}"}) {
+    const Program program =
+        program_of({"parallel.data=2", "parallel.zero=" + zero, "training.global_batch=32",
+                    "training.precision=fp32", "parallel.tensor_modules=['*.mlp']"});
+    std::map<std::int64_t, std::int64_t> elements;  // that so many ranks add up, in each program
+    for (const Segment& segment : program.segments) {
+      for (const ProgramOp& op : segment.ops) {
+        const Value& read = program.values[op.reads.empty() ? ValueId(0) : op.reads.front().value];
+        if (op.kind != OpKind::kAllReduce || read.memory != MemoryClass::kGradient) continue;
+        if (read.dims[0].bound == 1) continue;  // the loss, the norm
+        elements[group_size(program.mesh, program.groups[op.group].axes)] += read.dims[0].bound;
+      }
+    }
+    CAPTURE(zero);
+    CHECK(elements == std::map<std::int64_t, std::int64_t>{{2, kSplit}, {8, kAlike}});
+  }
+}
+
 TEST_CASE("of gradients that a tensor group has alike each rank reduces its slice") {
   const auto reductions = [](const std::vector<std::string>& more) {
     std::vector<std::string> sets = {"training.global_batch=16", "parallel.zero=1",
@@ -228,11 +253,6 @@ TEST_CASE("of gradients that a tensor group has alike each rank reduces its slic
     }
     return elements;
   };
-  // Layers of 32: MLPs have 2 x 4 x 32^2 weights and 4 x 32 biases over 4 ranks, and a bias of 32
-  // that all have. Beside it lie 4 x 32^2 weights of attention with 4 x 32 biases, 2 norms of
-  // 2 x 32; before and behind layers (64 + 8) x 32 of embeddings and a norm of 2 x 32.
-  constexpr std::int64_t kSplit = 2 * (2 * 32 + 1) * 32;
-  constexpr std::int64_t kAlike = 2 * (32 + 4 * 32 * 32 + 4 * 32 + 4 * 32) + (64 + 8) * 32 + 2 * 32;
   const std::vector<std::string> two = {kPrescaled, "parallel.data=2"};
   const auto of_two = reductions(two);
   CHECK(of_two.at("reduce_scatter 2") == kSplit + kAlike / 4);
