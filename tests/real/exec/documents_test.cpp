@@ -34,7 +34,8 @@ TEST_CASE("documents shared by ranks train as on one device, by every method") {
   for (const std::string family : {"gpt", "llama"}) {
     const std::string text = parity_study(family, kTraining);
     for (const std::string& documents : {kDrawn, kGiven}) {
-      const Sets packed = {"model.seq_len=32", documents};
+      // 12 samples in three steps, 60 documents or so.
+      const Sets packed = {"model.seq_len=32", documents, "training.global_batch=4"};
       const LoopbackRun one = run_loopback(text, packed, {.steps = 3});
       for (const std::string how :
            {"degree: 2", "degree: 4", "degree: 4, balance: none", "degree: 2, method: all-gather",
