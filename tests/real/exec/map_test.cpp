@@ -18,6 +18,9 @@ std::string study(const std::string& family) {
   return parity_study(family, kTraining + (family == "llama" ? "0" : "0.1"));
 }
 
+/// Samples of a microbatch, which axes of the mesh may divide.
+const Sets kTwo = {"training.microbatch=2"};
+
 Sets on_mesh(const std::string& mesh, int ranks, const std::string& more = "") {
   return {"cluster.ranks=" + std::to_string(ranks), "parallel.tensor=" + std::to_string(ranks),
           "parallel.tensor_method={name: map, mesh: " + mesh + more + "}"};
@@ -27,29 +30,26 @@ Sets on_mesh(const std::string& mesh, int ranks, const std::string& more = "") {
 
 TEST_CASE("what map chooses trains as one device does in every family") {
   for (const std::string family : {"gpt", "bert", "bert-next", "llama", "t5"}) {
-    const LoopbackRun one = run_loopback(study(family), {}, {.steps = 2});
+    const LoopbackRun one = run_loopback(study(family), kTwo, {.steps = 2});
     for (const std::string flash : {"auto", "false"}) {
       for (const Sets& mesh : {on_mesh("[2, 2]", 4), on_mesh("[4]", 4), on_mesh("[2]", 2)}) {
         CAPTURE(family, flash, mesh);
-        const Sets sets =
-            joined(mesh, {"training.flash_attention=" + flash, "training.microbatch=2"});
-        check_same(run_loopback(study(family), {"training.microbatch=2"}, {.steps = 2}),
-                   run_loopback(study(family), sets, {.steps = 2}), kFp64);
+        const Sets sets = joined(joined(mesh, kTwo), {"training.flash_attention=" + flash});
+        check_same(one, run_loopback(study(family), sets, {.steps = 2}), kFp64);
       }
     }
   }
 }
 
 TEST_CASE("what map chooses around a sharding of the study's own trains as one device does") {
-  const Sets batch = {"training.microbatch=2"};
   for (const std::string family : {"gpt", "llama"}) {
     const std::string layer = family == "gpt" ? "fc1" : "gate_up";
-    const LoopbackRun one = run_loopback(study(family), batch, {.steps = 2});
+    const LoopbackRun one = run_loopback(study(family), kTwo, {.steps = 2});
     for (const std::string given :
          {"{strategy: {o: tp0, i: tp1}}", "{strategy: {d0: tp1, o: tp0}}"}) {
       CAPTURE(family, given);
       const Sets sets = joined(on_mesh("[2, 2]", 4),
-                               {batch[0], "sharding={'*.mlp." + layer + "': " + given + "}"});
+                               {kTwo[0], "sharding={'*.mlp." + layer + "': " + given + "}"});
       check_same(one, run_loopback(study(family), sets, {.steps = 2}), kFp64);
     }
   }
@@ -108,9 +108,8 @@ TEST_CASE("splits of the batch, of heads and of the sequence over one mesh train
       "{strategy: {d0: [tp0], i: [tp1]}, result: \"[tp0, tp1, R]\"}, \"*.add:1\": {strategy: {d0: "
       "[tp0], d1: [tp1]}}, \"embedding.tokens.embedding\": {strategy: {d0: [tp1], v: [tp0]}}, "
       "\"lm_head.linear\": {strategy: {d0: [tp1], o: [tp0]}}}";
-  const Sets two = {"training.microbatch=2"};
-  const LoopbackRun one = run_loopback(study("gpt"), two, {.steps = 2});
-  check_same(one, run_loopback(study("gpt"), joined(on_mesh("[2, 2]", 4, ops), two), {.steps = 2}),
+  const LoopbackRun one = run_loopback(study("gpt"), kTwo, {.steps = 2});
+  check_same(one, run_loopback(study("gpt"), joined(on_mesh("[2, 2]", 4, ops), kTwo), {.steps = 2}),
              kFp64);
 }
 
@@ -128,11 +127,10 @@ TEST_CASE("map trains as one device does beside every feature") {
       {"cluster.ranks=8", "parallel.pipeline=2", "schedule=zb-h1"},
       {"cluster.ranks=8", "parallel.pipeline=2", "schedule=dualpipe-v"}};
   for (const std::string family : {"gpt", "llama"}) {
-    const Sets two = {"training.microbatch=2"};
-    const LoopbackRun one = run_loopback(study(family), two, {.steps = 2});
+    const LoopbackRun one = run_loopback(study(family), kTwo, {.steps = 2});
     for (const Sets& feature : features) {
       CAPTURE(family, feature);
-      const Sets sets = joined(joined(on_mesh("[2, 2]", 4), two), feature);
+      const Sets sets = joined(joined(on_mesh("[2, 2]", 4), kTwo), feature);
       check_same(one, run_loopback(study(family), sets, {.steps = 2}), kFp64);
     }
   }
