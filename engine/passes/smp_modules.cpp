@@ -68,6 +68,8 @@ class ModuleReplacement {
       case OpKind::kLayerNorm:
       case OpKind::kRmsNorm:
       case OpKind::kRelativeBias:
+      case OpKind::kBiasGelu:
+      case OpKind::kBiasDropoutAdd:
       case OpKind::kHeadNorm: return true;
       default: return false;
     }

@@ -64,6 +64,9 @@ TEST_CASE("optimized for memory a layer reduces four times and adds up two norms
                                        // which the paper does not count.
                                        {"F all_reduce tp norm", kTokens * 2 * 3},
                                        {"B all_reduce tp norm", kTokens * 2 * 3}}));
+  // So where kernels add biases behind products: with GeLU, with dropout and the residual.
+  const std::string fused = "framework={name: megatron-lm, version: 2021}";
+  CHECK(to_text(layer_volumes(program_of({fused}))) == to_text(of));
 }
 
 TEST_CASE("optimized for speed a layer has Megatron's two all-reduces, over a group's samples") {
@@ -123,11 +126,15 @@ TEST_CASE("with a prescaled batch the mode for speed is Megatron's") {
   for (const std::string model :
        {"{family: gpt, layers: 2, hidden: 32, heads: 8, vocab: 64, seq_len: 8}",
         "{family: llama, layers: 2, hidden: 32, heads: 8, ffn: 64, vocab: 64, seq_len: 8}"}) {
-    const std::vector<std::string> sets = {"model=" + model, "training.flash_attention=auto"};
-    auto smp = sets, megatron = sets;
-    smp.push_back("parallel.tensor_method={name: smp, optimize: speed, prescaled_batch: true}");
-    megatron.push_back("parallel.tensor_method=megatron");
-    CHECK(program_digest(program_of(smp)) == program_digest(program_of(megatron)));
+    for (const std::string framework : {"trainyard", "{name: megatron-lm, version: 2021}"}) {
+      CAPTURE(model, framework);
+      const std::vector<std::string> sets = {"model=" + model, "training.flash_attention=auto",
+                                             "framework=" + framework};
+      auto smp = sets, megatron = sets;
+      smp.push_back("parallel.tensor_method={name: smp, optimize: speed, prescaled_batch: true}");
+      megatron.push_back("parallel.tensor_method=megatron");
+      CHECK(program_digest(program_of(smp)) == program_digest(program_of(megatron)));
+    }
   }
 }
 
