@@ -9,16 +9,22 @@ namespace trainyard {
 
 namespace {
 
-/// Samples of a rank of smp with which a tensor group has those of the study's microbatch; 0: the
-/// study's own number.
-std::int64_t samples_of_rank(const TensorMethod& method, const ComparedPlan& of) {
+/// How a tensor group of smp gets the samples of a study's batch.
+struct GroupSamples {
+  std::int64_t of_rank = 0;  // so many each, a microbatch in all; 0: the study's own number
+  bool prescaled = false;    // all the same, as of a batch that they do not divide
+};
+
+GroupSamples group_samples(const TensorMethod& method, const ComparedPlan& of) {
   const Plan& plan = of.plan;
   const TrainingConfig& training = plan.training;
   const std::int64_t ranks = plan.parallel.tensor, microbatch = training.microbatch;
-  const bool own = of.said == method.name || plan.parallel.smp.prescaled_batch;
-  if (own || !training.microbatches.empty() || !plan.partition.replicas.empty()) return 0;
+  if (plan.parallel.smp.prescaled_batch) return {0, true};
+  const bool own =
+      of.said == method.name || !training.microbatches.empty() || !plan.partition.replicas.empty();
   const bool met = training.global_batch % (microbatch * ranks * plan.parallel.data) == 0;
-  return met || microbatch % ranks != 0 ? 0 : microbatch / ranks;
+  if (own || met) return {};
+  return microbatch % ranks == 0 ? GroupSamples{microbatch / ranks} : GroupSamples{0, true};
 }
 
 }  // namespace
@@ -52,13 +58,16 @@ std::vector<MethodWay> ways_of_atp(const TensorMethod& method, const ComparedPla
 
 std::vector<MethodWay> ways_of_smp(const TensorMethod& method, const ComparedPlan& of) {
   const std::string name(method.name);
-  const std::string batch = of.plan.parallel.smp.prescaled_batch ? "true" : "false";
+  const GroupSamples samples = group_samples(method, of);
+  const bool said = of.plan.parallel.smp.prescaled_batch;
+  const std::string batch = samples.prescaled ? "true" : "false";
+  const std::string how = samples.prescaled && !said ? " prescaled" : "";
   std::vector<MethodWay> out;
   for (const std::string mode : {"memory", "speed"}) {
-    out.push_back({name + " " + mode,
+    out.push_back({name + " " + mode + how,
                    {},
                    "{name: " + name + ", optimize: " + mode + ", prescaled_batch: " + batch + "}",
-                   samples_of_rank(method, of)});
+                   samples.of_rank});
   }
   return out;
 }
