@@ -50,7 +50,7 @@ constexpr Tolerance kFp64{.loss = 1e-7, .norm = 1e-7, .own = 1e-7, .global = 1e-
 constexpr Tolerance kFp32{.loss = 1e-5, .norm = 1e-5, .own = 1e-5, .global = 1e-6};
 constexpr Tolerance kFp32Relu{.loss = 1e-4, .norm = 1e-2, .own = 1e-5, .global = 1e-6};
 
-/// Of layouts, whose steps are one device's but for what they exchange: the four in which the
+/// Steps of layouts, which are one device's but for what they exchange: the four in which the
 /// learning rate rises, and two at its height with moments, masters and weights of earlier ones.
 constexpr int kLayoutSteps = 6;
 
