@@ -27,11 +27,6 @@ std::optional<EvaluatedShare> evaluate_share(const Prepared& prepared, Study stu
 
 ShareChoice choose_share(const Prepared& prepared, Study& study, Bytes capacity) {
   Compiler compiler({.recomputations = true, .candidates = true});
-  return choose_share(prepared, study, capacity, compiler);
-}
-
-ShareChoice choose_share(const Prepared& prepared, Study& study, Bytes capacity,
-                         Compiler& compiler) {
   ShareChoice choice = search_recompute(
       [&](double first) { return evaluate_share(prepared, study, first, compiler); }, capacity,
       study.schedule.method == "scp");

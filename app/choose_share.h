@@ -4,7 +4,6 @@
 
 #include "app/prepare.h"
 #include "engine/base/units.h"
-#include "engine/passes/compile.h"
 #include "engine/planner/search_recompute.h"
 
 namespace trainyard {
@@ -12,8 +11,5 @@ namespace trainyard {
 /// Chooses recompute.first of `study` (prepared.study, or it with something else chosen of what the
 /// graph does not depend on): the largest share with which every rank's peak is within `capacity`.
 ShareChoice choose_share(const Prepared& prepared, Study& study, Bytes capacity);
-/// The same by a Compiler of recomputations.
-ShareChoice choose_share(const Prepared& prepared, Study& study, Bytes capacity,
-                         Compiler& compiler);
 
 }  // namespace trainyard
