@@ -20,6 +20,7 @@ std::string collectives_of(const Program& program, const std::string& name) {
     for (std::size_t k = 0; k < program.segments[s].ops.size(); ++k) {
       if (lanes.of_op[s][k] == kNoIndex) continue;
       const Message& message = lanes.messages[lanes.of_op[s][k]];
+      if (message.kind != OpKind::kAllGather && message.kind != OpKind::kReduceScatter) continue;
       text += text.empty() ? "" : ", ";
       text += message.kind == OpKind::kAllGather ? "gather" : "scatter";
       if (message.product == kNoIndex) continue;
@@ -56,12 +57,13 @@ TEST_CASE("a gather is beside the product that reads its rows, a reduction besid
       "cluster: {preset: dgx-h100, nodes: 1}\nframework: nemo\n"
       "parallel: {tensor: 2, data: 1, sequence_parallel: true}\n"
       "training: {global_batch: 1, microbatch: 1}\n"));
-  // The embedding; qkv, proj, fc1, fc2; the head.
+  // The embedding; qkv, proj, fc1, fc2; the head, of whose 128 words, padded to 128 x 2, a rank has
+  // 128.
   CHECK(collectives_of(program, "0F") ==
-        "scatter, gather 96x64, scatter 64x32, gather 128x64, scatter 64x128, gather 64x64");
+        "scatter, gather 96x64, scatter 64x32, gather 128x64, scatter 64x128, gather 128x64");
   // What weights' gradients read is gathered whole.
   CHECK(collectives_of(program, "0B") ==
-        "gather, scatter dx 64x64, gather dx 128x64, gather, scatter dx 64x128, gather dx 32x64, "
+        "gather, scatter dx 64x128, gather dx 128x64, gather, scatter dx 64x128, gather dx 32x64, "
         "gather, scatter dx 64x96, gather");
 }
 
