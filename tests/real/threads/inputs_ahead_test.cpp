@@ -104,7 +104,8 @@ TEST_CASE("no more is drawn than there is room for") {
       if (step > 0 && wanted == of_step(step)[0]) REQUIRE(drawn.defined());
     }
   }
-  REQUIRE(most == 1);
+  // None where each was wanted before the thread that draws came to it.
+  REQUIRE(most <= 1);
 }
 
 TEST_CASE("what cannot be drawn is said to the step that needs it") {
