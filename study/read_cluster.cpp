@@ -331,13 +331,17 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   if (node.is_scalar()) return read_named_cluster(draft, node, resolvers);
   const KeyTable& keys = keys_of_form(node);
   Section section(draft, "cluster", node, keys);
-  section.refuse_unknown({"profile"});
   const bool flat = &keys == &flat_cluster_keys(), written = &keys == &written_cluster_keys();
+  const bool of_preset = !flat && !written && &keys != &local_cluster_keys();
+  if (of_preset)
+    section.refuse_unknown({"profile", "devices_per_node"});
+  else
+    section.refuse_unknown({"profile"});
   draft.attempt([&] { section.number("price", draft.price); });
   if (&keys != &local_cluster_keys())
     section.refuse("profile",
                    "is for cluster {preset: local}; name the device's profile in cluster.device");
-  if (!flat && !written)
+  if (of_preset)
     section.refuse("devices_per_node",
                    "is what the preset says; say how many GPUs there are in cluster.devices");
   if (flat)
