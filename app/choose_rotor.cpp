@@ -92,22 +92,29 @@ Seconds RotorPlans::step_below(Seconds limit, const Program& program, Seconds pr
 
 void RotorPlans::drop_tables() { all_->tables = {}; }
 
+void RotorPlans::try_rung(RotorLadder& ladder, int n, Bytes budget, RotorChoice& best) {
+  RotorRung& rung = ladder.rung(n);
+  const Program& program = ladder.compile_rung(rung);
+  const bool fits = rung.peak <= budget;
+  if (fits && rung.step == 0) rung.step = step_below(best.step, program, rung.predicted);
+  if ((rung.step > 0 || !fits) && is_better(fits, rung.step, rung.peak, best)) {
+    best = {ladder.recompute(rung), rung.peak, fits, fits ? rung.step : best.step,
+            ladder.text(rung, budget)};
+  }
+}
+
 /// From the first rung that may keep the budget down, as far as any may still be faster.
 void RotorPlans::try_rungs(RotorLadder& ladder, Bytes budget, Seconds once, RotorChoice& best) {
   const int first = ladder.first_within(budget);
   for (int n = first;; ++n) {
     RotorRung& rung = ladder.rung(n);
     if (least_step(rung.predicted, once) >= best.step) return;
-    if (n == first || ladder.rung(n - 1).sequences != rung.sequences) {
-      const Program& program = ladder.compile_rung(rung);
-      const bool fits = rung.peak <= budget;
-      if (fits && rung.step == 0) rung.step = step_below(best.step, program, rung.predicted);
-      if ((rung.step > 0 || !fits) && is_better(fits, rung.step, rung.peak, best)) {
-        best = {ladder.recompute(rung), rung.peak, fits, fits ? rung.step : best.step,
-                ladder.text(rung, budget)};
-      }
-    }
-    if (rung.last) return;
+    // Where nothing fits, what a refusal names is of the lowest: then a budget of its peak works.
+    const bool alike = n != first && ladder.rung(n - 1).sequences == rung.sequences;
+    if (!alike || (n == ladder.lowest() && !best.fits)) try_rung(ladder, n, budget, best);
+    if (!rung.last) continue;
+    if (best.fits || n == ladder.lowest()) return;
+    n = ladder.lowest() - 1;
   }
 }
 
@@ -153,8 +160,15 @@ void RotorPlans::try_shares(Bytes budget, Seconds once, RotorChoice& best) {
 }
 
 RotorChoice RotorPlans::within(Bytes budget) {
-  return within(budget, simulated_step(prepared_, study_, of_all_->compile_rung(of_all_->rung(0))),
-                kNever);
+  const Seconds once = simulated_step(prepared_, study_, of_all_->compile_rung(of_all_->rung(0)));
+  RotorChoice best = within(budget, once, kNever);
+  if (best.fits) return best;
+  // A Program may take less than its rung says, and less than those of lower rungs.
+  for (auto* ladder : {&of_all_, &of_but_cores_}) {
+    if (!*ladder) continue;
+    for (int n = 0; n <= (*ladder)->lowest(); ++n) try_rung(**ladder, n, budget, best);
+  }
+  return best;
 }
 
 RotorChoice RotorPlans::within(Bytes budget, Seconds once, Seconds enough) {

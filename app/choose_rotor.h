@@ -57,6 +57,7 @@ class RotorPlans {
  private:
   Seconds least_step(Seconds predicted, Seconds once);
   Seconds step_below(Seconds limit, const Program& program, Seconds predicted);
+  void try_rung(RotorLadder& ladder, int n, Bytes budget, RotorChoice& best);
   void try_rungs(RotorLadder& ladder, Bytes budget, Seconds once, RotorChoice& best);
   void try_cores(Bytes budget, Seconds once, RotorChoice& best);
   void try_shares(Bytes budget, Seconds once, RotorChoice& best);

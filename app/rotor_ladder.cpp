@@ -90,6 +90,7 @@ void RotorLadder::set_up_rungs() {
     memory.push_back(bottom + range * std::pow(static_cast<double>(n) / kRungs, kNearer));
   for (int n = 0; n <= kMoreRungs; ++n) memory.push_back(bottom - range * n / kRungs);
   if (has < whole && has > memory.back()) memory.push_back(has);
+  memory.push_back(0);  // what takes least on every rank, where groups tell nothing apart
   std::sort(memory.begin(), memory.end(), std::greater<>());
   for (const double one : memory) rungs_.emplace_back().memory = one;
   rungs_.back().last = true;

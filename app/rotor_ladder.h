@@ -40,6 +40,8 @@ class RotorLadder {
   /// The 0th is without recomputation; the others have less and less, down to the one that is the
   /// last.
   RotorRung& rung(int n);
+  /// The rung of least memory, which a budget of nothing would have.
+  int lowest() const { return static_cast<int>(rungs_.size()) - 1; }
   /// The first rung whose plans may keep a budget: Programs take less than groups by themselves.
   int first_within(Bytes budget) const;
   /// Whether any rung may, by what groups take.
