@@ -1,6 +1,6 @@
 // All ranks in one process, a thread each: collectives are copies between their tensors. For tests
-// by the thousand, with the same executor and the same results as over a network. The last member of
-// a group that comes to a collective computes it, once for all.
+// by the thousand, with the same executor and the same results as over a network. The last member
+// of a group that comes to a collective computes it, once for all.
 #pragma once
 
 #include <chrono>
