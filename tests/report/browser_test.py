@@ -49,7 +49,8 @@ def test_critical_path(browser, out):
     length = milliseconds(lead)
     # A step may begin under the one before it, so the chain is at least a period, and longer by less than that overlap.
     check("the critical path is as long as the step", 0.999 * step <= length < 1.1 * step, lead, step)
-    check("why it is longer is said where it is", ("steps overlap" in lead) == (length > 1.0005 * step), lead, step)
+    borderline = abs(length - 1.0005 * step) < 0.01  # what is read here is rounded to so much
+    check("why it is longer is said where it is", borderline or ("steps overlap" in lead) == (length > 1.0005 * step), lead, step)
     rows = table(browser, "#critical-table")
     total = sum(milliseconds(row[1]) for row in rows)
     check("its parts add up to it", abs(total - length) < 0.005 * length, total, length)

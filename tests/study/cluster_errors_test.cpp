@@ -168,7 +168,7 @@ TEST_CASE("a file that a study names and that cannot be read is wrong at the stu
 
 TEST_CASE("how many devices a node of a preset has is not to be said, and no key is its own hint") {
   CHECK_THAT(with_cluster("{preset: box, devices_per_node: 4}"),
-             Catch::Contains("study.yaml:3:24: cluster.devices_per_node: is what the preset says; "
+             Catch::Contains("study.yaml:3:42: cluster.devices_per_node: is what the preset says; "
                              "say how many GPUs there are in cluster.devices"));
   const std::string local = with_cluster("{preset: local, devices_per_node: 4}");
   CHECK_THAT(local, Catch::Contains("cluster.devices_per_node: unknown key"));
