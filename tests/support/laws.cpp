@@ -98,10 +98,7 @@ class Laws {
   static std::vector<std::string> below_analytic(const std::string& fidelity, const Simulation& a,
                                                  const Simulation& b) {
     std::vector<std::string> out;
-    // A message that takes longer is beside other kernels, which may matter less.
-    const auto is_slowdown = [](const SourceEntry& s) { return s.name.ends_with(".slowdown"); };
-    const auto& sources = a.summary.sources;
-    const double slack = std::any_of(sources.begin(), sources.end(), is_slowdown) ? 1e-3 : 1e-9;
+    const double slack = contention_slack(a.summary);
     bool shared = false;
     for (const LinkLoad& link : b.summary.links) shared = shared || link.shared > 0;
     const auto no_less = [&](const std::string& what, Seconds alone, Seconds with) {

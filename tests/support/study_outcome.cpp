@@ -116,4 +116,12 @@ std::string find_implausible(const Outcome& outcome) {
   return {};
 }
 
+double contention_slack(const Summary& summary) {
+  const auto& sources = summary.sources;
+  const bool slows = std::any_of(sources.begin(), sources.end(), [](const SourceEntry& source) {
+    return source.name.ends_with(".slowdown");
+  });
+  return slows ? 1e-3 : 1e-9;
+}
+
 }  // namespace trainyard

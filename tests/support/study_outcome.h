@@ -40,4 +40,8 @@ Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets 
 /// the device's peak. Empty when nothing.
 std::string find_implausible(const Outcome& outcome);
 
+/// The share of a step by which contention may make it shorter: rounding, but where kernels slow
+/// down. There a message that takes longer is beside other kernels, which may matter less.
+double contention_slack(const Summary& summary);
+
 }  // namespace trainyard
