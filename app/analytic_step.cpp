@@ -55,6 +55,20 @@ std::optional<Seconds> step_if_below(Seconds limit, const Prepared& prepared, co
   return step < limit ? std::optional(step) : std::nullopt;
 }
 
+const Program* program_with(const RecomputeConfig& recompute, const Prepared& prepared,
+                            const Study& study, Compiler& compiler) {
+  Study other = study;
+  other.recompute = recompute;
+  PassLog log;
+  return program_of(prepared, other, log, compiler);
+}
+
+Bytes largest_peak(const std::vector<MemoryPeak>& peaks) {
+  Bytes most = 0;
+  for (const MemoryPeak& peak : peaks) most = std::max(most, peak.total);
+  return most;
+}
+
 std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,
                                  const Program& program) {
   return memory_peaks(program, fixed_memory(prepared.software, study.training.precision));

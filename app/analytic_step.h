@@ -22,6 +22,10 @@ std::optional<Program> program_of(const Prepared& prepared, const Study& study, 
 const Program* program_of(const Prepared& prepared, const Study& study, PassLog& log,
                           Compiler& compiler);
 
+/// The same of `study` with that recomputation.
+const Program* program_with(const RecomputeConfig& recompute, const Prepared& prepared,
+                            const Study& study, Compiler& compiler);
+
 /// A step with closed forms, or by `executor`, whatever the study's fidelity.
 Trace step_of(const Prepared& prepared, const Study& study, const Program& program, bool with_rows);
 Trace step_of(const Prepared& prepared, const Study& study, const Program& program, bool with_rows,
@@ -38,6 +42,9 @@ std::optional<Seconds> step_if_below(Seconds limit, const Prepared& prepared, co
 
 std::vector<MemoryPeak> peaks_of(const Prepared& prepared, const Study& study,
                                  const Program& program);
+
+/// Bytes, on the rank that needs most.
+Bytes largest_peak(const std::vector<MemoryPeak>& peaks);
 
 /// Bytes that live all the time, whatever is recomputed, on the rank with most of them.
 Bytes standing_memory(const Prepared& prepared, const Study& study, const Program& program);

@@ -27,12 +27,6 @@ bool is_better(bool fits, Seconds step, Bytes peak, const RotorChoice& than) {
   return fits ? step < than.step : peak < than.peak;
 }
 
-Bytes whole_of(const RotorBase& base) {
-  Bytes most = 0;
-  for (const MemoryPeak& peak : base.whole) most = std::max(most, peak.total);
-  return most;
-}
-
 /// A plan with a name, where it is better.
 void take(const RecomputeConfig& recompute, const std::string& name, Bytes peak, Seconds step,
           Bytes budget, RotorChoice& best) {
@@ -175,7 +169,7 @@ RotorChoice RotorPlans::within(Bytes budget, Seconds once, Seconds enough) {
   RotorChoice best;
   best.peak = std::numeric_limits<Bytes>::max();
   best.step = enough;
-  if (whole_of(*all_) <= budget && once < enough) {
+  if (largest_peak(all_->whole) <= budget && once < enough) {
     RotorRung& whole = of_all_->rung(0);
     if (whole.peaks.empty()) of_all_->compile_rung(whole);
     whole.step = once;

@@ -134,8 +134,7 @@ class SplitChooser {
     const Program& program = *std::get<const Program*>(compiled);
     trial.closed = step_of(prepared_, study_, program, false).period;
     trial.once = simulated_step(prepared_, study_, program);
-    for (const MemoryPeak& peak : peaks_of(prepared_, study_, program))
-      trial.whole = std::max(trial.whole, peak.total);
+    trial.whole = largest_peak(peaks_of(prepared_, study_, program));
     if (rotor_) trial.always = standing_memory(prepared_, study_, program);
     trials_.push_back(std::move(trial));
     return &trials_.back();

@@ -262,9 +262,7 @@ class Planner {
     auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
     if (auto* none = std::get_if<Infeasible>(&compiled)) return std::move(*none);
     const auto& program = std::get<Program>(compiled);
-    const std::vector<MemoryPeak> peaks = peaks_of(prepared, prepared.study, program);
-    Bytes most = 0;
-    for (const MemoryPeak& peak : peaks) most = std::max(most, peak.total);
+    const Bytes most = largest_peak(peaks_of(prepared, prepared.study, program));
     if (static_cast<double>(most) > limit_) {
       return Infeasible{"by its Program a rank takes " + bytes_text(most) + ", and a device has " +
                         memory_text(limit_)};

@@ -210,14 +210,11 @@ RecomputeConfig RotorLadder::recompute(const RotorRung& rung) const {
 }
 
 const Program& RotorLadder::make_program(RotorRung& rung) {
-  Study study = study_;
-  study.recompute = recompute(rung);
-  PassLog log;
-  const Program* program = program_of(prepared_, study, log, compiler_);
+  const Program* program = program_with(recompute(rung), prepared_, study_, compiler_);
   check(program != nullptr, "a Program without recomputation has one with it");
   if (rung.peaks.empty()) {
-    rung.peaks = peaks_of(prepared_, study, *program);
-    for (const MemoryPeak& peak : rung.peaks) rung.peak = std::max(rung.peak, peak.total);
+    rung.peaks = peaks_of(prepared_, study_, *program);
+    rung.peak = largest_peak(rung.peaks);
   }
   return *program;
 }

@@ -26,7 +26,7 @@ RotorRivals::RotorRivals(const Prepared& prepared, const Study& study, Compiler&
 std::vector<RotorRival> RotorRivals::within(Bytes budget, Seconds enough) {
   for (RotorRival& rival : rivals_) {
     if (rival.peak > budget || rival.step > 0) continue;
-    const Program* program = program_with(rival.recompute);
+    const Program* program = program_with(rival.recompute, prepared_, study_, compiler_);
     check(program != nullptr, "it had a Program");
     rival.step = step_if_below(enough, prepared_, study_, *program).value_or(0);
   }
@@ -59,20 +59,12 @@ void RotorRivals::add_more(Bytes budget, Seconds enough) {
   }
 }
 
-const Program* RotorRivals::program_with(const RecomputeConfig& recompute) const {
-  Study other = study_;
-  other.recompute = recompute;
-  PassLog log;
-  return program_of(prepared_, other, log, compiler_);
-}
-
 bool RotorRivals::add(const RecomputeConfig& recompute, const std::string& name, Bytes budget,
                       Seconds enough) {
-  const Program* program = program_with(recompute);
+  const Program* program = program_with(recompute, prepared_, study_, compiler_);
   if (program == nullptr) return false;
   RotorRival& rival = rivals_.emplace_back(RotorRival{recompute, name});
-  for (const MemoryPeak& peak : peaks_of(prepared_, study_, *program))
-    rival.peak = std::max(rival.peak, peak.total);
+  rival.peak = largest_peak(peaks_of(prepared_, study_, *program));
   if (rival.peak > budget) return false;
   rival.step = step_if_below(enough, prepared_, study_, *program).value_or(0);
   return true;

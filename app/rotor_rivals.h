@@ -30,7 +30,6 @@ class RotorRivals {
 
  private:
   void add_more(Bytes budget, Seconds enough);
-  const Program* program_with(const RecomputeConfig& recompute) const;
   /// Whether it fits.
   bool add(const RecomputeConfig& recompute, const std::string& name, Bytes budget, Seconds enough);
 

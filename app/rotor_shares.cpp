@@ -65,15 +65,9 @@ RecomputeConfig RotorShares::recompute(const RotorShare& share) const {
 }
 
 const Program& RotorShares::compile_share(RotorShare& share) {
-  Study study = study_;
-  study.recompute = recompute(share);
-  PassLog log;
-  const Program* program = program_of(prepared_, study, log, compiler_);
+  const Program* program = program_with(recompute(share), prepared_, study_, compiler_);
   check(program != nullptr, "what recomputes all layers has a Program");
-  if (share.peak == 0) {
-    for (const MemoryPeak& peak : peaks_of(prepared_, study, *program))
-      share.peak = std::max(share.peak, peak.total);
-  }
+  if (share.peak == 0) share.peak = largest_peak(peaks_of(prepared_, study_, *program));
   return *program;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "app/analytic_step.h"
 #include "app/prepare.h"
 #include "app/resolve_by_cost.h"
 #include "app/simulation.h"
@@ -115,8 +116,7 @@ class PointRunner {
     point.tflops_per_gpu = summary.tflops_per_gpu;
     point.mfu = summary.mfu;
     if (summary.cost) point.cost_per_million_tokens = summary.cost->per_million_tokens;
-    for (const MemoryPeak& peak : summary.peak_memory)
-      point.peak_memory = std::max(point.peak_memory, peak.total);
+    point.peak_memory = largest_peak(summary.peak_memory);
     point.may_fit = summary.may_fit;
     point.bubble_fraction = summary.bubble_fraction;
     point.exposed_communication_fraction = summary.exposed_communication_fraction;
