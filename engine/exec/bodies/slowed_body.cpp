@@ -22,16 +22,14 @@ class StepOrder {
 
   SlowedSteps make() {
     out_.num_ops = body_.num_ops;
-    std::uint32_t main = next(0, false), collective = next(0, true);
-    while (main < body_.num_ops || collective < body_.num_ops) {
-      if (collective < body_.num_ops && (collective == 0 || last_awaited(collective) < main)) {
-        add(collective, true);
-        collective = next(collective + 1, true);
-      } else {
+    std::uint32_t main = next(0, false);
+    for (std::uint32_t c = next(0, true); c < body_.num_ops; c = next(c + 1, true)) {
+      for (const std::uint32_t behind = c == 0 ? 0 : last_awaited(c) + 1; main < behind;
+           main = next(main + 1, false))
         add(main, false);
-        main = next(main + 1, false);
-      }
+      add(c, true);
     }
+    for (; main < body_.num_ops; main = next(main + 1, false)) add(main, false);
     return std::move(out_);
   }
 
