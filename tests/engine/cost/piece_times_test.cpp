@@ -3,15 +3,14 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/round_device.h"
+
 namespace trainyard {
 
 namespace {
 
-HardwareProfile round_device() {
-  HardwareProfile device;
-  device.name = "round";
-  device.peak = {{DType::kBf16, 100e12}};
-  device.memory_bandwidth = 1e12;
+HardwareProfile device_of_products() {
+  HardwareProfile device = round_device();
   device.matmul = {5e-6, 1, 1, 1, {}};
   return device;
 }
@@ -27,7 +26,7 @@ TEST_CASE("a piece of a product reads its share of what is cut, and all of the r
   work.flop = 16e9;
   work.bytes = 2 * (4'000'000 + 2'000'000 + 8'000'000);
   SourceLog log;
-  const PieceTimes times = piece_times(work, 8, round_device(), {}, log);
+  const PieceTimes times = piece_times(work, 8, device_of_products(), {}, log);
   CHECK(times.forward);
   CHECK(times.ranks == 8);
   // 5 us + 16e9 / 100e12 + 28 MB / 1 TB/s.
@@ -37,7 +36,7 @@ TEST_CASE("a piece of a product reads its share of what is cut, and all of the r
   // A fourth of the outputs: 5 + 40 us + (8 + 1 + 4) MB / 1 TB/s.
   CHECK(times.outputs == Approx(58e-6));
   work.part = OpPart::kInputGrad;
-  CHECK_FALSE(piece_times(work, 8, round_device(), {}, log).forward);
+  CHECK_FALSE(piece_times(work, 8, device_of_products(), {}, log).forward);
 }
 
 TEST_CASE("what a collective in pieces adds to its product") {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/cost/cost_model.h"
+#include "tests/support/round_device.h"
 
 namespace trainyard {
 
@@ -92,12 +93,8 @@ TEST_CASE("other types, kernels and devices know no such rows") {
 
 namespace {
 
-/// 100 TFLOP/s and 1 TB/s.
-HardwareProfile round_device() {
-  HardwareProfile device;
-  device.name = "round";
-  device.peak = {{DType::kBf16, 100e12}};
-  device.memory_bandwidth = 1e12;
+HardwareProfile slow_off_alignment() {
+  HardwareProfile device = round_device();
   device.unaligned = kRows;
   return device;
 }
@@ -105,7 +102,7 @@ HardwareProfile round_device() {
 }  // namespace
 
 TEST_CASE("the arithmetic alone is slower, and what lasts under power limits it no more") {
-  HardwareProfile device = round_device();
+  HardwareProfile device = slow_off_alignment();
   device.matmul = {5e-6, 0.8, 2, 1, {}};
   device.sustained.products = 0.5;
   KernelWork work = product(OpKind::kLinear, OpPart::kForward, 64, 48, 64);
@@ -124,7 +121,7 @@ TEST_CASE("the arithmetic alone is slower, and what lasts under power limits it 
 }
 
 TEST_CASE("a framework's own number of such heads goes before the device's") {
-  HardwareProfile device = round_device();
+  HardwareProfile device = slow_off_alignment();
   device.batched_matmul = {5e-6, 0.8, 2, 1, {}};
   KernelWork work = product(OpKind::kScores, OpPart::kForward, 2048, 2048, 108);
   work.head_dim = 108;
