@@ -166,8 +166,10 @@ void MessageNetwork::add_course(ChannelId channel, MessageId message) {
   const Lane& lane = plan_.lanes.lanes[sent.lane];
   const bool whole = lane.is_copy() || lane.by_host;
   for (const CollectivePhase& phase : plan_.times.of(channel, message).phases) {
-    it->second.phases.push_back(step_ && !whole ? step_phase(channel, phase)
-                                                : fluid_phase(channel, phase));
+    // Pairs that begin at once: n (n-1) flows that meet others would take minutes to share.
+    const bool by_steps = step_ && !whole && phase.shape != EdgeShape::kPairs;
+    it->second.phases.push_back(by_steps ? step_phase(channel, phase)
+                                         : fluid_phase(channel, phase));
   }
   if (it->second.phases.empty()) {  // from a device to itself, or measured
     Flow flow;

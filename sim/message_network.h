@@ -3,7 +3,8 @@
 // Fluid: a phase of a collective (a whole ring) is ONE flow over all links of its edges, so that it
 // advances at its slowest edge; transfers are one flow each. A channel class counts on each link as
 // often as it has channels there. Step: every message of the algorithm is a flow of its own; a rank
-// goes on to its next step when its messages of this one, out and in, have ended.
+// goes on to its next step when its messages of this one, out and in, have ended. An all-to-all
+// that sends to all at once is one flow here, too.
 //
 // Alone, a message takes the time that MessageTimes says; its work for its links is its bytes, of
 // which a link does as many per second as all messages on it reach together (Network::reached()).

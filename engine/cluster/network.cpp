@@ -301,13 +301,36 @@ Network::Uses Network::uses(std::span<const std::int64_t> devices, std::span<con
 
 double Network::fabric_seconds(std::span<const std::int64_t> devices,
                                std::span<const GroupEdge> edges, bool striped) const {
-  const Uses passed = uses(devices, edges, striped);
+  return fabric_seconds(uses(devices, edges, striped));
+}
+
+double Network::fabric_seconds(const Uses& passed) const {
   double slowest = 0;
   for (const LinkUse& use : passed.links) {
     if (use.link >= first_fabric_)
       slowest = std::max(slowest, static_cast<double>(use.times) / nominal(use.link));
   }
   return slowest / static_cast<double>(passed.unit);
+}
+
+Network::PairLoads Network::pair_loads(std::span<const std::int64_t> devices) const {
+  PairLoads out;
+  const auto n = static_cast<std::int32_t>(devices.size());
+  std::vector<GroupEdge> pairs;
+  for (std::int32_t a = 0; a < n; ++a) {
+    for (std::int32_t b = 0; b < n; ++b) {
+      if (a != b) pairs.push_back({a, b});
+    }
+  }
+  const Uses passed = uses(devices, pairs, false);
+  for (const LinkUse& use : passed.links) {
+    const bool is_nic = use.link >= first_nic_ && use.link < first_uplink_;
+    if (is_nic) out.nic_messages = std::max(out.nic_messages, use.times);
+  }
+  for (const Stripes::Node& each : stripes(devices).nodes)
+    out.most_per_node = std::max(out.most_per_node, static_cast<std::int64_t>(each.size));
+  out.fabric = fabric_seconds(passed);
+  return out;
 }
 
 }  // namespace trainyard

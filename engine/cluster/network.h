@@ -101,6 +101,14 @@ class Network {
   double fabric_seconds(std::span<const std::int64_t> devices, std::span<const GroupEdge> edges,
                         bool striped) const;
 
+  /// What is passed while each of `devices` (ascending) sends a message to every other.
+  struct PairLoads {
+    std::int64_t most_per_node = 0;  // of the devices
+    std::int64_t nic_messages = 0;   // most on one NIC, one way
+    double fabric = 0;               // as fabric_seconds()
+  };
+  PairLoads pair_loads(std::span<const std::int64_t> devices) const;
+
  private:
   LinkId port(std::int64_t device, bool out) const { return LinkId(2 * device + (out ? 0 : 1)); }
   LinkId nic_link(std::int64_t node, std::int64_t nic, bool out) const;
@@ -121,6 +129,7 @@ class Network {
   };
   /// How the members of a group lie on its nodes.
   struct Stripes;
+  double fabric_seconds(const Uses& passed) const;
   Stripes stripes(std::span<const std::int64_t> devices) const;
   template <typename Visit>
   void between_nodes(Rail out, Rail in, const Visit& visit) const;

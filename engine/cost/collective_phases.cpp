@@ -1,6 +1,7 @@
 #include "engine/cost/collective_phases.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "engine/cost/link_bandwidth.h"
@@ -138,6 +139,19 @@ void CollectivePhases::pairwise() {
                      static_cast<double>(steps) * size_ / n * per_byte});
 }
 
+void CollectivePhases::all_pairs() {
+  const double part = size_ / static_cast<double>(group_.ranks);
+  const std::int64_t least = group_.ranks_per_node;
+  const std::int64_t most = std::max(least, group_.most_per_node);
+  const auto latency_of = [&](std::int64_t local) {
+    return static_cast<double>(group_.ranks - local) * latency(true) +
+           static_cast<double>(local - 1) * latency(false);
+  };
+  phases_.push_back(
+      {EdgeShape::kPairs, 1, 1, part, std::max(latency_of(least), latency_of(most)),
+       part * std::max(pairs_between(), static_cast<double>(most - 1) * inside(most))});
+}
+
 void CollectivePhases::shift() {
   phases_.push_back(
       {EdgeShape::kRing, 1, 1, size_, latency(group_.nodes > 1), size_ * slowest_edge()});
@@ -209,6 +223,26 @@ double CollectivePhases::slowest_edge() const {
 double CollectivePhases::own_nic(std::int64_t edges) const {
   const auto sharing = static_cast<double>(group_.ranks_per_node) / static_cast<double>(nics());
   return between(1, edges, group_.fabric_spread) * std::max(1.0, sharing);
+}
+
+double CollectivePhases::pairs_between() const {
+  const auto leaving = static_cast<double>(group_.ranks - group_.ranks_per_node);
+  const double messages =
+      group_.nic_messages > 0
+          ? static_cast<double>(group_.nic_messages)
+          : leaving * static_cast<double>(group_.ranks_per_node) / static_cast<double>(nics());
+  double busiest = messages / between_bandwidth(cluster_, 1, 1, false);
+  if (group_.leaves > 1) {
+    const auto in_leaf = static_cast<double>(most_per_leaf());
+    const double out = in_leaf * (static_cast<double>(group_.ranks) - in_leaf);
+    busiest = std::max(busiest, out / trunk_bandwidth(cluster_));
+  }
+  busiest = std::max(busiest, group_.fabric_pairs);
+  const BytesPerSecond staged = staged_bandwidth(cluster_, std::numeric_limits<double>::infinity(),
+                                                 staged_edges(group_.ranks_per_node));
+  busiest = std::max(busiest, leaving / staged);
+  const LinkCurve& curve = cluster_.inter.collective;
+  return seconds_per_byte(curve, rates_of_group(curve, 1), 1 / busiest, bytes_);
 }
 
 void CollectivePhases::level(EdgeShape shape, std::int64_t distance, double part) {

@@ -47,6 +47,8 @@ class CollectivePhases {
   void halving_doubling();
   void hierarchical();
   void pairwise();
+  /// The same where some messages stay inside a node and others leave it.
+  void all_pairs();
   void shift();  // once to the next
   void chain();
 
@@ -78,6 +80,8 @@ class CollectivePhases {
   /// Every rank sends over the NIC next to it, which others of its node may share. `edges` leave a
   /// leaf.
   double own_nic(std::int64_t edges) const;
+  /// For each byte of a message between nodes, while all pairs send one.
+  double pairs_between() const;
 
   Bytes bytes_;
   double size_;

@@ -34,7 +34,8 @@ std::vector<CollectivePhase> phases_of(OpKind kind, const AllReduceAlgorithm* al
   } else if (kind == OpKind::kBroadcast || kind == OpKind::kReduce) {
     phases.chain();
   } else if (kind == OpKind::kAllToAll) {
-    phases.pairwise();
+    const bool both = group.nodes > 1 && group.ranks > group.nodes;
+    both ? phases.all_pairs() : phases.pairwise();
   } else if (kind == OpKind::kRingShift) {
     phases.shift();
   } else {

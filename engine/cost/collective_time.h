@@ -25,6 +25,10 @@ struct GroupLayout {
   std::int32_t routes =
       -1;  // index into Folds::routes: what the links on its ways take; -1: not asked
   bool beyond_pairs = false;  // of NVLink bridges: ranks on a node are of several
+  // Where an all_to_all is among several ranks on several nodes (Network::pair_loads()):
+  std::int64_t most_per_node = 0;  // m: most ranks on any node; 0: ranks_per_node
+  std::int64_t nic_messages = 0;   // P: most that one NIC carries each way; 0: as on equal nodes
+  double fabric_pairs = 0;         // as fabric_ring, of all pairs at once
   friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
   friend auto operator<=>(const GroupLayout&, const GroupLayout&) = default;
 };
@@ -38,6 +42,7 @@ enum class EdgeShape : std::uint8_t {
   kTreeUp,     // i to i - distance, where i is an odd multiple of distance
   kTreeDown,   // back
   kShift,      // i to i + 1, then to i + 2, ...: `steps` of them
+  kPairs,      // everybody to everybody else
   kChain       // i to i + 1, not the last
 };
 
@@ -92,7 +97,9 @@ std::int64_t broadcast_chunks(std::int64_t ranks, Seconds whole, Seconds alpha);
 ///               sharp             4 alpha + the larger of nvls's transfer in a node and S/B
 ///                                 through the NICs; with one rank per node 2 alpha + S/B
 ///   all_gather, reduce_scatter    (n-1) alpha + (n-1)/n S/B
-///   all_to_all  pairwise          (n-1) (alpha + S/(nB))
+///   all_to_all  pairwise          (n-1) (alpha + S/(nB)), in one node or with one rank per node
+///               else              (n-r) alpha + (r-1) alpha of the node
+///                                 + S/n max(P/(B of a NIC), (m-1)/(B of the node))
 ///   ring_shift                    alpha + S/B, whichever way round: links carry both at once
 ///   broadcast, reduce   of c chunks  (n-2+c) (alpha + S/(cB)), c by broadcast_chunks()
 ///
@@ -104,6 +111,18 @@ std::int64_t broadcast_chunks(std::int64_t ranks, Seconds whole, Seconds alpha);
 /// inter link's latency. Without peer access each edge passes the memory of its socket twice, and
 /// all edges of a node share it. Other algorithms between nodes send over the NIC next to each
 /// rank, at the inter link's latency. Startup is the larger of the two. Empty for one rank.
+///
+/// An all_to_all is sends and receives of S/n between all pairs at once, as NCCL groups them. Of
+/// the n-1 that a rank sends, r-1 stay among the r ranks of its node and n-r leave it. So a NIC
+/// next to k of these carries k(n-r) each way, the port of a device at most m-1, where m is the
+/// most on a node, and the trunk of a leaf with p ranks p(n-p). P is the largest k(n-r), on any
+/// node: with as many ranks on each and a NIC for each it is n-r. On rails a NIC sends what goes to
+/// ranks of its own rail instead, r times their number on other nodes. The busiest link decides:
+/// fair shares give each of its messages an equal part and no other message less (any other link
+/// has more to give per message), so all have ended when it has carried its own. In one node, and
+/// with one rank on each, every round of a pairwise exchange loads each port or NIC once, and
+/// rounds one after the other take as long; links of the fabric are as slow as in the worst of
+/// them.
 std::vector<CollectivePhase> collective_phases(OpKind kind, Bytes bytes, const GroupLayout& group,
                                                const Cluster& cluster, SourceLog& log);
 

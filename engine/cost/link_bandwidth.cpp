@@ -1,6 +1,7 @@
 #include "engine/cost/link_bandwidth.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace trainyard {
 
@@ -21,15 +22,19 @@ BytesPerSecond staged_bandwidth(const Cluster& cluster, BytesPerSecond bandwidth
                      : std::min(bandwidth, cluster.host.memory / (2 * static_cast<double>(edges)));
 }
 
+BytesPerSecond trunk_bandwidth(const Cluster& cluster) {
+  const Fabric& fabric = cluster.fabric;
+  if (fabric.oversubscription <= 1) return std::numeric_limits<double>::infinity();
+  return cluster.inter.bandwidth * static_cast<double>(fabric.nodes_per_leaf) /
+         fabric.oversubscription;
+}
+
 BytesPerSecond between_bandwidth(const Cluster& cluster, std::int64_t nics, std::int64_t edges,
                                  bool across_leaves) {
   const BytesPerSecond share =
       cluster.inter.bandwidth * static_cast<double>(nics) / static_cast<double>(cluster.num_nics());
-  const Fabric& fabric = cluster.fabric;
-  if (!across_leaves || fabric.oversubscription <= 1) return share;
-  const BytesPerSecond trunk = cluster.inter.bandwidth *
-                               static_cast<double>(fabric.nodes_per_leaf) / fabric.oversubscription;
-  return std::min(share, trunk / static_cast<double>(edges));
+  if (!across_leaves) return share;
+  return std::min(share, trunk_bandwidth(cluster) / static_cast<double>(edges));
 }
 
 }  // namespace trainyard

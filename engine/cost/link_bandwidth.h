@@ -19,6 +19,9 @@ BytesPerSecond inside_bandwidth(const Cluster& cluster, bool across_switches, bo
 BytesPerSecond staged_bandwidth(const Cluster& cluster, BytesPerSecond bandwidth,
                                 std::int64_t edges);
 
+/// Bandwidth out of a leaf, one direction; infinite where it holds nothing up.
+BytesPerSecond trunk_bandwidth(const Cluster& cluster);
+
 /// Bandwidth of `nics` NICs of a node together. `edges`: how many such flows leave a leaf at once.
 BytesPerSecond between_bandwidth(const Cluster& cluster, std::int64_t nics, std::int64_t edges,
                                  bool across_leaves);

@@ -38,6 +38,12 @@ void require_laws(const std::string& yaml, const LawsAsked& asked) {
 
 }  // namespace
 
+TEST_CASE("laws hold where all-to-alls stay in nodes and leave them, of unequal nodes too") {
+  const std::string name = GENERATE("all-to-all.yaml", "all-to-all-uneven.yaml");
+  CAPTURE(name);
+  require_laws(study_file(name), {true, true, true, true});
+}
+
 TEST_CASE("laws hold where rings pass an uplink, a memory or a global link more than once") {
   const std::string name = GENERATE("busy-nic.yaml", "faster-nic.yaml", "dragonfly.yaml");
   CAPTURE(name);

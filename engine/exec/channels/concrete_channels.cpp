@@ -143,6 +143,7 @@ class ChannelBuilder {
       layout.nics = run.fewest_nics;
     }
     if (routes_ != nullptr) find_fabric_loads(l, out);
+    if (sends(l, [](OpKind kind) { return kind == OpKind::kAllToAll; })) find_pair_loads(out);
     return out;
   }
 
@@ -156,12 +157,32 @@ class ChannelBuilder {
     return out;
   }
 
+  template <typename Asked>
+  bool sends(LaneId l, const Asked& is_asked) const {
+    return std::any_of(lanes_.messages.begin(), lanes_.messages.end(), [&](const Message& message) {
+      return message.lane == l && is_asked(message.kind);
+    });
+  }
+
+  /// What the pairs of each group that has some in nodes and some between load. Groups that lie
+  /// alike are looked at once.
+  void find_pair_loads(LaneChannels& channels) const {
+    std::unordered_map<std::uint64_t, Network::PairLoads> known;
+    const auto devices = members(channels);
+    for (std::size_t c = 0; c < channels.size(); ++c) {
+      GroupLayout& layout = channels.layout[c];
+      if (layout.nodes < 2 || layout.ranks == layout.nodes) continue;
+      const auto [it, fresh] = known.try_emplace(pattern(devices[c], c));
+      if (fresh) it->second = links_->pair_loads(devices[c]);
+      layout.most_per_node = it->second.most_per_node;
+      layout.nic_messages = it->second.nic_messages;
+      layout.fabric_pairs = it->second.fabric;
+    }
+  }
+
   /// What the busiest link of the fabric carries for each group.
   void find_fabric_loads(LaneId l, LaneChannels& channels) const {
-    const bool spreads =
-        std::any_of(lanes_.messages.begin(), lanes_.messages.end(), [&](const Message& message) {
-          return message.lane == l && leaves_ring(message.kind, cluster_);
-        });
+    const bool spreads = sends(l, [&](OpKind kind) { return leaves_ring(kind, cluster_); });
     const auto devices = members(channels);
     for (std::size_t c = 0; c < channels.size(); ++c) {
       GroupLayout& layout = channels.layout[c];

@@ -98,6 +98,9 @@ class Folder {
           colour = mix(mix(colour, std::bit_cast<std::uint64_t>(y.fabric_ring)),
                        std::bit_cast<std::uint64_t>(y.fabric_spread));
           colour = mix(colour, static_cast<std::uint64_t>(y.routes));
+          colour =
+              mix(colour, static_cast<std::uint64_t>(y.most_per_node * 1'000'003 + y.nic_messages));
+          colour = mix(colour, std::bit_cast<std::uint64_t>(y.fabric_pairs));
         } else {
           colour = mix(colour, static_cast<std::uint64_t>(channels.distance[c]));
           if (!channels.fabric.empty())

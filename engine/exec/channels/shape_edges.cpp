@@ -34,6 +34,7 @@ std::vector<GroupEdge> shape_edges(EdgeShape shape, std::int64_t distance,
         shape == EdgeShape::kTreeUp ? add(i, i - distance) : add(i - distance, i);
       }
       break;
+    case EdgeShape::kPairs:
     case EdgeShape::kShift:
       for (std::int64_t by = 1; by < n; ++by) {
         for (std::int64_t i = 0; i < n; ++i) add(i, (i + by) % n);

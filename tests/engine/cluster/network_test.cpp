@@ -253,4 +253,31 @@ TEST_CASE("a ring across nodes is spread over the NICs of its members") {
   CHECK(network.uses(apart, both, true).unit == 1);
 }
 
+TEST_CASE("all pairs of a group load the NIC beside which most of it lies, or the fullest node's") {
+  Cluster cluster = two_leaves();
+  const Network network(cluster);
+  const auto loads = [](const Network& of, std::vector<std::int64_t> devices) {
+    return of.pair_loads(devices);
+  };
+  // 4 + 4 devices: 2 beside each NIC send 4 messages out each.
+  CHECK(loads(network, {0, 1, 2, 3, 4, 5, 6, 7}).nic_messages == 2 * 4);
+  // 4 + 2 beside one NIC: 2 x 2 messages over a NIC of the one, 2 x 4 over that of the other.
+  CHECK(loads(network, {0, 1, 2, 3, 4, 5}).nic_messages == 2 * 4);
+  CHECK(loads(network, {0, 1, 2, 3, 4, 5}).most_per_node == 4);
+  CHECK(loads(network, {0, 1, 2, 3, 4, 6}).nic_messages == 4);
+  // 3 + 1: the one sends to 3, over a NIC of its own.
+  CHECK(loads(network, {0, 1, 2, 4}).nic_messages == 3);
+  // 4 nodes of 2 beside one NIC, 2 nodes to a leaf: 2 x 6 messages over a NIC, 4 x 4 over a trunk
+  // of 50.
+  CHECK(loads(network, {0, 1, 4, 5, 8, 9, 12, 13}).nic_messages == 2 * 6);
+  CHECK(loads(network, {0, 1, 4, 5, 8, 9, 12, 13}).fabric == 16.0 / 50);
+  // 4 + 1 + 1: 5 messages leave the one. On rails a message leaves over the NIC of its receiver's
+  // number: both receivers are beside NIC 0, and 4 devices send to them over that.
+  CHECK(loads(network, {0, 1, 2, 3, 4, 8}).nic_messages == 5);
+  cluster.fabric.kind = "rail-optimised";
+  cluster.fabric.oversubscription = 1;
+  const Network rails(cluster);
+  CHECK(loads(rails, {0, 1, 2, 3, 4, 8}).nic_messages == 4 * 2);
+}
+
 }  // namespace trainyard

@@ -103,6 +103,44 @@ TEST_CASE("a ring across nodes advances at its slowest edge and pays each hop's 
   }
 }
 
+TEST_CASE("an all-to-all sends over NICs what leaves a node, and over its links the rest") {
+  // 16 ranks on 2 nodes of 8, S = 80 MB, so 5 MB to each: 8 leave, over a NIC of 5 GB/s, 7 stay.
+  Cluster cluster = textbook(8);
+  const Seconds latency = 8 * 5e-6 + 7 * 2e-6;
+  const auto time = [&](const GroupLayout& group) {
+    return collective(OpKind::kAllToAll, 80 * kMB, group, cluster);
+  };
+  CHECK(close(time({16, 2, 8, 1}), latency + 8e-3));
+  SECTION("8 of them share 2 NICs: 4 x 8 messages over each, of 20 GB/s") {
+    cluster.nics = 2;
+    CHECK(close(time({16, 2, 8, 1}), latency + 8e-3));
+  }
+  SECTION("links of 4 GB/s inside the nodes are slower: 7 messages") {
+    cluster.intra.bandwidth = 4e9;
+    CHECK(close(time({16, 2, 8, 1}), latency + 35e-3 / 4));
+  }
+  SECTION("both begin at once, at the efficiencies of their curves") {
+    cluster.intra.collective.efficiency = 0.02;  // 7 messages at 2 GB/s
+    cluster.inter.collective.efficiency = 0.5;
+    CHECK(close(time({16, 2, 8, 1}), latency + 17.5e-3));
+    cluster.intra.collective.efficiency = 1;  // 8 messages at 2.5 GB/s
+    CHECK(close(time({16, 2, 8, 1}), latency + 16e-3));
+  }
+  SECTION("of unequal nodes the busiest NIC, and the fullest node") {
+    // 2 ranks on one node, 8 on another: 8 MB to each. Of the 2, 8 messages leave, of the 8, 2.
+    GroupLayout uneven{10, 2, 2, 1};
+    uneven.most_per_node = 8;
+    uneven.nic_messages = 8;
+    CHECK(close(time(uneven), 8 * 5e-6 + 1 * 2e-6 + 8 * 8e6 / 5e9));
+    cluster.intra.bandwidth = 4e9;  // 7 messages on the ports of the fuller one: 14 ms
+    CHECK(close(time(uneven), 8 * 5e-6 + 1 * 2e-6 + 7 * 8e6 / 4e9));
+  }
+  SECTION("one rank on each node, and one node, send everything over one kind of links") {
+    CHECK(close(time({16, 16, 1, 1}), 15 * 5e-6 + 15e-3));
+    CHECK(close(time({8, 1, 8, 1}), 7 * 2e-6 + 7 * 10e6 / 100e9));
+  }
+}
+
 TEST_CASE("efficiency, startup and half size enter a collective as LinkCurve says") {
   Cluster cluster = textbook(8);
   LinkCurve& curve = cluster.intra.collective;
@@ -253,13 +291,15 @@ TEST_CASE("one rank communicates in no time") {
 }
 
 TEST_CASE("a collective never gets faster with more bytes, more ranks or fewer links") {
-  const OpKind kind = GENERATE(OpKind::kAllReduce, OpKind::kAllGather, OpKind::kBroadcast);
+  const OpKind kind =
+      GENERATE(OpKind::kAllReduce, OpKind::kAllGather, OpKind::kBroadcast, OpKind::kAllToAll);
   Cluster cluster = textbook(8);
   cluster.intra.collective.half_size = kMB;
   Seconds previous = 0;
   for (Bytes bytes : {Bytes{0}, Bytes{1}, kMB, 10 * kMB, 1000 * kMB}) {
     const Seconds time = collective(kind, bytes, {8, 1, 8, 1}, cluster);
     CHECK(time >= previous);
+    CHECK(collective(kind, bytes, {16, 2, 8, 1}, cluster) >= time);
     previous = time;
   }
   previous = 0;
