@@ -25,12 +25,12 @@ class BucketValues {
         tensor_axes_(program.groups[kTensorGroup].axes),
         data_axes_(program.groups[kDataGroup].axes),
         replicate_group_(trainyard::replicate_group(program, parallel)),
-        reshard_group_(trainyard::reshard_group(program, parallel)),
-        sharded_(shards_state(parallel)) {}
+        reshard_group_(trainyard::reshard_group(program, parallel)) {}
 
   void add(std::size_t index) {
     Bucket& bucket = plan_.buckets[index];
     shard_group_ = shard_group_of(program_, bucket, parallel_);
+    sharded_ = shards_state(bucket, parallel_);
     const std::string name = "b" + std::to_string(index);
     // Averages have no state that a host could update.
     bucket.on_host = parallel_.zero.offloads_state() && bucket.momentum == 0;
@@ -376,7 +376,7 @@ class BucketValues {
   Axes tensor_axes_, data_axes_;
   GroupId shard_group_ = kNoIndex;  // of the bucket at hand
   GroupId replicate_group_, reshard_group_;
-  bool sharded_;
+  bool sharded_ = false;
 };
 
 }  // namespace

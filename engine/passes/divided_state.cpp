@@ -22,9 +22,19 @@ bool reduces_each(const ParallelConfig& parallel) {
   return parallel.zero.reduces_each() && (shards_state(parallel) || parallel.zero.stage == 0);
 }
 
+bool shards_beside_owners(AxisSet replicated, float momentum, const ParallelConfig& parallel) {
+  return parallel.zero.stage >= 1 && parallel.zero.by == ZeroConfig::By::kParameter &&
+         parallel.dividing_ranks() > 1 && replicated != 0 && momentum == 0;
+}
+
+bool shards_state(const Bucket& bucket, const ParallelConfig& parallel) {
+  return shards_state(parallel) ||
+         shards_beside_owners(bucket.replicated, bucket.momentum, parallel);
+}
+
 AxisSet divided_over(const Bucket& bucket, const ParallelConfig& parallel) {
   const bool divides =
-      shards_state(parallel) && parallel.dividing_ranks() > 1 && bucket.momentum == 0;
+      shards_state(bucket, parallel) && parallel.dividing_ranks() > 1 && bucket.momentum == 0;
   return divides ? bucket.replicated : AxisSet{0};
 }
 
@@ -33,7 +43,8 @@ AxisSet sliced_over(const Bucket& bucket, const ParallelConfig& parallel) {
 }
 
 AxisSet summands_over(const Bucket& bucket, const ParallelConfig& parallel) {
-  const bool whole = parallel.batch_ranks() > 1 && !shards_state(parallel) && bucket.owner < 0;
+  const bool whole =
+      parallel.batch_ranks() > 1 && !shards_state(bucket, parallel) && bucket.owner < 0;
   return whole ? bucket.partial
                : static_cast<AxisSet>(divided_over(bucket, parallel) & bucket.partial);
 }

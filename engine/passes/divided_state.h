@@ -14,6 +14,14 @@ namespace trainyard {
 /// (torch.nn.parallel.DistributedDataParallel without no_sync).
 bool reduces_each(const ParallelConfig& parallel);
 
+/// Whether the state of what ranks along tensor axes `replicated` have alike lies in shards beside
+/// owners of whole parameters (ZeRO-1 by parameter): what a tensor group has alike has no one owner
+/// among the replicas, since all ranks of the group would be that; all that hold it divide it.
+bool shards_beside_owners(AxisSet replicated, float momentum, const ParallelConfig& parallel);
+
+/// Whether each rank keeps the state of its shard of the bucket.
+bool shards_state(const Bucket& bucket, const ParallelConfig& parallel);
+
 /// The tensor axes among them; 0: the replicas alone.
 AxisSet divided_over(const Bucket& bucket, const ParallelConfig& parallel);
 

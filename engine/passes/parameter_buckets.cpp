@@ -44,8 +44,7 @@ class BucketPlanner {
         config_(config),
         grad_dtype_(grad_dtype),
         program_(program),
-        tensor_axes_(program.groups[kTensorGroup].axes),
-        sharded_(shards_state(parallel)) {}
+        tensor_axes_(program.groups[kTensorGroup].axes) {}
 
   BucketPlan run() {
     find_users();
@@ -126,6 +125,7 @@ class BucketPlanner {
       for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) {
         if (rank_of(stage) != rank) continue;
         for (const ParameterId index : by_stage_[stage]) {
+          if (lies_in_shards(index)) continue;
           held.push_back(index);
           sizes.push_back(num_elements(tensor(parameter(index).tensor).shape));
           known.push_back(owner_[index]);
@@ -135,6 +135,11 @@ class BucketPlanner {
           balanced_owners(sizes, parallel_.replicas_at(rank), std::move(known));
       for (std::size_t i = 0; i < held.size(); ++i) owner_[held[i]] = owners[i];
     }
+  }
+
+  bool lies_in_shards(ParameterId index) const {
+    const Parameter& p = parameter(index);
+    return shards_beside_owners(replicated_over(tensor(p.tensor).spec), p.momentum, parallel_);
   }
 
   void fill_stage(std::int32_t stage) {
@@ -208,7 +213,6 @@ class BucketPlanner {
   DType grad_dtype_;
   Program& program_;
   Axes tensor_axes_;
-  bool sharded_;
   BucketPlan plan_;
   Indexed<std::int32_t, std::vector<ParameterId>> by_stage_;  // parameters that the stage keeps
   Indexed<ParameterId, boost::container::small_vector<std::int32_t, 2>>
@@ -263,7 +267,7 @@ void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& pro
       const int alike = divided_over(bucket, parallel) != 0 ? parallel.dividing_ranks() : 1;
       const std::int64_t ranks =
           std::int64_t{parallel.replicas_at(rank)} * parallel.context.degree * alike;
-      return shards_state(parallel) ? ranks / parallel.zero.replicate : 1;
+      return shards_state(bucket, parallel) ? ranks / parallel.zero.replicate : 1;
     };
     const std::int64_t parts = parts_at(bucket.rank);
     // Ranks that share weights reduce buckets of one length, whatever their replicas.

@@ -104,7 +104,8 @@ ValueId StepReductions::add(std::size_t index, BucketSegments& segments) {
   if (several && !bucket.reduced_each) gradient = over_replicas(bucket, gradient, suffix, segments);
   if (!bucket.tied.empty()) {
     const GroupId group = tied_group(bucket.tied);
-    const ValueId sum = in_bucket(bucket, gradient, ".tied_sum", group, shards_state(parallel_));
+    const ValueId sum =
+        in_bucket(bucket, gradient, ".tied_sum", group, shards_state(bucket, parallel_));
     segments.reduce_tied = add_step_segment(
         program(), bucket.stage, "REDUCE_TIED" + suffix, Phase::kCommunicate,
         {collective_op(OpKind::kAllReduce, group, StreamId::kNorm, gradient, sum)});
@@ -125,7 +126,7 @@ ValueId StepReductions::in_bucket(Bucket& bucket, ValueId of, const std::string&
 /// summand of is the rank's shard as it is.
 ValueId StepReductions::over_replicas(Bucket& bucket, ValueId gradient, const std::string& suffix,
                                       BucketSegments& segments) {
-  const bool scatter = shards_state(parallel_);
+  const bool scatter = shards_state(bucket, parallel_);
   const bool grouped = scatter && replicas_ != kNoIndex;
   const GroupId group = reduce_group_of(program(), bucket, parallel_);
   std::vector<ProgramOp> ops;
@@ -194,7 +195,7 @@ ValueId StepReductions::over_unlike_tied(Bucket& bucket, ValueId gradient,
     bucket.whole.push_back(program().values.add(std::move(own)));
     return bucket.whole.back();
   }
-  if (!shards_state(parallel_)) return sum;
+  if (!shards_state(bucket, parallel_)) return sum;
   Value shard = program().values[bucket.gradient_shard];
   shard.name = program().values[sum].name + "_shard";
   shard.alias = Alias{reduced, 0, shard_group(program(), parallel_)};

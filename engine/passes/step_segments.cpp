@@ -48,7 +48,6 @@ class StepBuilder {
 
  private:
   Program& program() { return draft_.program; }
-  bool shards_state() const { return trainyard::shards_state(parallel_); }
   bool unlike() const { return !parallel_.replicas.empty(); }
 
   SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase,
@@ -190,7 +189,7 @@ class StepBuilder {
     Axes axes;
     const auto add = [&](const Axes& more) { axes.insert(axes.end(), more.begin(), more.end()); };
     if (const AxisId stages = stage_axis(program().mesh); stages != kNoAxis) axes.push_back(stages);
-    if (shards_state()) {
+    if (shards_state(parallel_)) {
       add(program().groups[shards_].axes);
     } else if (owns_parameters(parallel_) || unlike()) {
       add(program().groups[kDataGroup].axes);
@@ -242,7 +241,7 @@ class StepBuilder {
       OpAttrs attrs;
       const auto held = static_cast<AxisSet>(bucket.replicated & ~divided_over(bucket, parallel_));
       std::int64_t alike = group_size(program().mesh, axes_of(held));
-      const bool all_have_it = !shards_state() && bucket.owner < 0;
+      const bool all_have_it = !shards_state(bucket, parallel_) && bucket.owner < 0;
       if (unlike() && all_have_it)
         alike *= std::int64_t{parallel_.replicas_at(rank)} * parallel_.context.degree;
       attrs.share = 1.0F / static_cast<float>(alike);

@@ -173,6 +173,9 @@ TEST_CASE("modules are replaced by the four rules") {
 }
 
 TEST_CASE("ZeRO divides the state of what is not distributed over the tensor group, too") {
+  // Whole parts of distributed parameters have owners among the replicas; what a group has alike
+  // lies in shards, as with the others.
+  const std::string kOwners = "{stage: 1, by: parameter}";
   struct Case {
     bool prescaled;
     int stages, data;
@@ -180,15 +183,17 @@ TEST_CASE("ZeRO divides the state of what is not distributed over the tensor gro
   };
   // The embedding's weight too, which the last of two stages has as well.
   const std::vector<Case> cases = {
-      {false, 1, 2, "1"}, {true, 1, 2, "1"},
-      {false, 2, 2, "1"}, {true, 2, 2, "1"},
-      {false, 1, 2, "2"}, {false, 2, 2, "{stage: 2, reduce: each}"},
-      {false, 1, 2, "3"}, {false, 2, 2, "{stage: 3, layout: per-parameter}"},
-      {false, 2, 1, "1"}, {false, 2, 1, "{stage: 2, reduce: each}"},
-      {false, 2, 1, "3"}, {true, 2, 2, "{stage: 2, reduce: each}"},
-      {true, 1, 2, "3"},  {true, 2, 2, "{stage: 3, layout: per-parameter}"},
-      {true, 2, 1, "1"},  {true, 2, 1, "{stage: 2, reduce: each}"},
-      {true, 2, 1, "3"},  {true, 1, 4, "{stage: 3, replicate: 2}"}};
+      {false, 1, 2, "1"},     {true, 1, 2, "1"},
+      {false, 2, 2, "1"},     {true, 2, 2, "1"},
+      {false, 1, 2, "2"},     {false, 2, 2, "{stage: 2, reduce: each}"},
+      {false, 1, 2, "3"},     {false, 2, 2, "{stage: 3, layout: per-parameter}"},
+      {false, 2, 1, "1"},     {false, 2, 1, "{stage: 2, reduce: each}"},
+      {false, 2, 1, "3"},     {true, 2, 2, "{stage: 2, reduce: each}"},
+      {true, 1, 2, "3"},      {true, 2, 2, "{stage: 3, layout: per-parameter}"},
+      {true, 2, 1, "1"},      {true, 2, 1, "{stage: 2, reduce: each}"},
+      {true, 2, 1, "3"},      {true, 1, 4, "{stage: 3, replicate: 2}"},
+      {false, 1, 2, kOwners}, {true, 2, 2, kOwners},
+      {false, 2, 1, kOwners}};
   for (const auto& [prescaled, stages, data, zero] : cases) {
     std::vector<std::string> sets = {"training.global_batch=16",
                                      "parallel.tensor_modules=['*.mlp']", "parallel.zero=" + zero};
@@ -210,7 +215,9 @@ TEST_CASE("ZeRO divides the state of what is not distributed over the tensor gro
       CAPTURE(prescaled, stages, data, zero, bucket, split);
       // The replicas of a group; times the four ranks of a tensor group, which all have it.
       const int replicas = zero.find("replicate") == std::string::npos ? data : data / 2;
-      const std::int64_t parts = split ? replicas : 4 * replicas;
+      const bool owned = zero == kOwners && split;
+      const std::int64_t parts = owned ? 1 : split ? replicas : 4 * replicas;
+      CHECK((values.at(bucket + ".exp_avg")->owner >= 0) == (owned && data > 1));
       CHECK(values.at(bucket + ".exp_avg")->dims[0].bound * parts == parameter.dims[0].bound);
       if (zero.find('3') == std::string::npos) continue;
       CHECK(values.at(bucket + ".param_shard")->dims[0].bound * parts == parameter.dims[0].bound);

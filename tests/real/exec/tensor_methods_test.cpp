@@ -124,6 +124,13 @@ TEST_CASE("a run of method smp goes on from other layouts, and they from it") {
   check_goes_on(study("gpt"),
                 on_ranks(2, "smp", {"parallel.tensor_modules=['*.mlp']", "parallel.zero=3"}),
                 {{}, on_ranks(2, "smp")});
+  // Beside owners of what is distributed, too.
+  check_goes_on(
+      study("gpt"),
+      on_ranks(2, "smp",
+               {"parallel.tensor_modules=['*.mlp']", "cluster.ranks=4", "parallel.data=2",
+                "parallel.zero={stage: 1, by: parameter}"}),
+      {{}, on_ranks(2, "smp"), {"cluster.ranks=2", "parallel.data=2", "parallel.zero=1"}});
   // So has the weight that the first stage and the last one share.
   check_goes_on(study("gpt"),
                 on_ranks(2, "smp",
@@ -148,7 +155,11 @@ TEST_CASE("a tensor group with the same samples divides what it has alike, and t
       {"cluster.ranks=8", "parallel.data=4", "parallel.zero={stage: 3, reshard_after_forward: 2}"},
       {"cluster.ranks=4", "parallel.pipeline=2", "schedule=zb-h1", "parallel.zero=1"},
       {"cluster.ranks=8", "parallel.pipeline=2", "schedule=1f1b", "parallel.data=2",
-       "parallel.zero={stage: 2, reduce: each}"}};
+       "parallel.zero={stage: 2, reduce: each}"},
+      {"parallel.zero={stage: 1, by: parameter}"},
+      {"cluster.ranks=4", "parallel.data=2", "parallel.zero={stage: 1, by: parameter}"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=1f1b", "parallel.data=2",
+       "parallel.zero={stage: 1, by: parameter}"}};
   const LoopbackRun one = run_loopback(study("gpt"), {}, {.steps = 2});
   for (const std::string mode : {"memory", "speed"}) {
     const std::string method = "{name: smp, optimize: " + mode + ", prescaled_batch: true}";
@@ -160,7 +171,7 @@ TEST_CASE("a tensor group with the same samples divides what it has alike, and t
   }
   const Sets some =
       on_ranks(2, "{name: smp, prescaled_batch: true}", {"parallel.tensor_modules=['*.mlp']"});
-  for (const Sets& sets : {divided[0], divided[9], divided[13]})
+  for (const Sets& sets : {divided[0], divided[9], divided[13], divided[15]})
     check_goes_on(study("gpt"), joined(some, sets), {{}, on_ranks(2, "smp"), some});
   // Not-prescaled ranks compute norms for the samples of all, in the mode for speed.
   check_same(
@@ -182,6 +193,7 @@ TEST_CASE("method smp trains as one device does beside other features") {
       {"cluster.ranks=4", "parallel.data=2", "parallel.zero=2"},
       {"cluster.ranks=4", "parallel.data=2", "parallel.zero=3"},
       {"parallel.zero=1"},
+      {"parallel.zero={stage: 1, by: parameter}"},
       {"parallel.zero=2"},
       {"parallel.zero=3"},
       {"cluster.ranks=4", "parallel.data=2", "parallel.zero={stage: 3, layout: per-parameter}"},
