@@ -11,6 +11,7 @@
 #include <exception>
 #include <functional>
 #include <new>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -352,7 +353,12 @@ int CommandLine::run() {
   try {
     app_.parse(argc_, argv_);
   } catch (const CLI::Success& help) {  // --help, --version
-    return app_.exit(help);
+    std::ostringstream text;
+    app_.exit(help, text, text);
+    return guarded(options_, [&] {
+      print_text(text.str());
+      return kDone;
+    });
   } catch (const CLI::ParseError& error) {
     return report_error(kWrongInput, error.what(), "", json);
   }
