@@ -174,6 +174,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (expects_key()) {
       if (node->kind != State::Kind::kScalar)
         fail(mark, "a key must be a name; is a bracket before it not closed?");
+      if (node->text == "<<" && !node->quoted) refuse_merge(*node);
       key_ = node->text;
       key_pos_ = node->pos;
       has_key_ = true;
@@ -210,6 +211,13 @@ class TreeBuilder : public YAML::EventHandler {
     open_.pop_back();
     in_block_.pop_back();
     has_key_ = false;
+  }
+
+  /// A value that two maps gave would have no one place to be blamed at.
+  [[noreturn]] void refuse_merge(const State& key) const {
+    throw ConfigError(key.pos, child_path(open_.back()->key_path, key.text),
+                      "keys of other maps are not merged here; write them out, or let an alias be "
+                      "the whole map, and replace single values with --set");
   }
 
   [[noreturn]] void refuse_depth(const YAML::Mark& mark) const {

@@ -207,6 +207,17 @@ TEST_CASE("an alias is a value of its own") {
   CHECK(root.at("c").at("b").key_path() == "c.b");
 }
 
+TEST_CASE("a merge key is refused at its place, not taken for an unknown one") {
+  const char* refused =
+      ": keys of other maps are not merged here; write them out, or let an alias be the whole map, "
+      "and replace single values with --set";
+  CHECK(parse_failure("a: &x {b: 1}\nc: {<<: *x, d: 2}\n") ==
+        std::string("f.yaml:2:5: c.<<") + refused);
+  CHECK(parse_failure("<<: {b: 1}\n") == std::string("f.yaml:1:1: <<") + refused);
+  // In quotes it is a name, as in YAML.
+  CHECK(YamlNode::parse("\"<<\": 1\n", "f.yaml").at("<<").as_integer() == 1);
+}
+
 TEST_CASE("a file that cannot be read is the user's fault") {
   CHECK(failure([] { YamlNode::load_file("/nowhere/study.yaml"); }) ==
         "/nowhere/study.yaml: cannot open: No such file or directory");
