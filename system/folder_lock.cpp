@@ -84,6 +84,20 @@ std::string holder_of(const std::string& folder) {
   return "process " + std::to_string(*process) + (command.empty() ? "" : " (" + command + ")");
 }
 
+/// The path, where nothing but folders is on it.
+const std::string& without_files(const std::string& path) {
+  std::error_code ignored;
+  for (fs::path at = fs::absolute(path).lexically_normal(); at.has_relative_path();
+       at = at.parent_path()) {
+    const fs::file_status there = fs::status(at, ignored);
+    if (fs::is_directory(there)) break;
+    if (fs::exists(there))
+      throw ConfigError("--out " + path + ": " + trainyard::quoted(at.string()) +
+                        " is a file; name a folder");
+  }
+  return path;
+}
+
 bool is_at(int descriptor, const std::string& folder) {
   struct stat opened = {}, there = {};
   return fstat(descriptor, &opened) == 0 && stat(folder.c_str(), &there) == 0 &&
@@ -92,7 +106,7 @@ bool is_at(int descriptor, const std::string& folder) {
 
 }  // namespace
 
-FolderLock::FolderLock(const std::string& folder) : folder_(folder) {
+FolderLock::FolderLock(const std::string& folder) : folder_(without_files(folder)) {
   // Inherited by what this process starts: ranks that outlive it write on.
   descriptor_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
   if (descriptor_ < 0)

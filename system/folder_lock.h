@@ -9,8 +9,8 @@ namespace trainyard {
 
 /// The folder's lock (flock() on the folder itself, so no file), held by this process and those
 /// that it starts until the last of them has gone. Makes the folder where it is not there; it goes
-/// again where it stays empty. Throws ConfigError, with who holds the lock. Where the file system
-/// has none, a warning says so.
+/// again where it stays empty. Throws ConfigError, with who holds the lock, or where a file stands
+/// in its place or on the way. Where the file system has none, a warning says so.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder);

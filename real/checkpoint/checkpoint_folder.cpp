@@ -25,7 +25,8 @@ std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
   std::filesystem::directory_iterator entries(folder, error);
-  if (error == std::errc::no_such_file_or_directory) return names;
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory)
+    return names;
   for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
     names.push_back(entries->path().filename().string());
   }

@@ -250,6 +250,21 @@ TEST_CASE("what a command that died left there goes; one that is refused leaves 
   CHECK_FALSE(fs::exists(folder / "a"));
 }
 
+TEST_CASE("a file in place of the folder, or on the way to it, is wrong input, and stays") {
+  const ScratchFolder folder;
+  write_text(folder / "study.yaml", kStudy);
+  write_text(folder / "file", "mine");
+  for (const char* out : {"file", "file/a/b"}) {
+    for (const char* command : {"simulate", "compile"}) {
+      const Outcome refused = run(folder, {command, folder / "study.yaml", "--out", folder / out});
+      CHECK(refused.exit == kWrongInput);
+      CHECK_THAT(refused.err, Catch::Contains("--out " + (folder / out) + ": '" +
+                                              (folder / "file") + "' is a file; name a folder"));
+    }
+  }
+  CHECK(read_text(folder / "file") == "mine");
+}
+
 TEST_CASE("a disk that fills up leaves the files of the run before, all of them") {
   const ScratchFolder folder;
   write_text(folder / "study.yaml", kStudy);
