@@ -27,11 +27,18 @@ std::string suspicion(const YamlNode& node) {
   return text.empty() || text == "true" ? "no reason given" : text;
 }
 
+// Seconds and GiB: what is beyond them is a slip of the hand, and its error no number to read.
+constexpr double kLeastFigure = 1e-9;
+constexpr double kMostFigure = 1e9;
+
 std::optional<double> measured_figure(const YamlNode& measured, std::string_view key) {
   const std::optional<YamlNode> found = measured.find(key);
   if (!found || found->is_null()) return std::nullopt;
   const double value = found->as_number();
-  if (!(value > 0)) found->fail("expected more than 0, got " + number_text(value));
+  if (!(value >= kLeastFigure && value <= kMostFigure)) {
+    found->fail("expected " + number_text(kLeastFigure) + " to " + number_text(kMostFigure) +
+                ", got " + number_text(value));
+  }
   return value;
 }
 

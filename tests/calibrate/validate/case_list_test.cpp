@@ -59,18 +59,31 @@ TEST_CASE("what is wrong with one case is said of that case, at its place") {
                                  "- id: no time\n"
                                  "  measured: {iteration_time_s: 0}\n"
                                  "- id: words\n"
-                                 "  measured: {iteration_time_s: fast}\n",
+                                 "  measured: {iteration_time_s: fast}\n"
+                                 "- id: no slower than light\n"
+                                 "  measured: {iteration_time_s: 1e-300}\n"
+                                 "- id: more than there is\n"
+                                 "  measured: {peak_memory_gib: 1e10}\n"
+                                 "- id: the ends\n"
+                                 "  measured: {iteration_time_s: 1e-9, peak_memory_gib: 1e9}\n",
                                  "cases.yaml"));
-  REQUIRE(cases.size() == 6);
+  REQUIRE(cases.size() == 9);
   CHECK(cases[0].problem.empty());
   CHECK(cases[1].problem == "cases.yaml:3:3: [1]: expected a case: a study, and what was measured");
   CHECK(cases[2].problem == "cases.yaml:4:3: [2]: missing required key 'measured'");
   CHECK(cases[3].problem ==
         "cases.yaml:6:13: [3].measured: expected iteration_time_s, peak_memory_gib, or both");
   CHECK(cases[4].problem ==
-        "cases.yaml:8:32: [4].measured.iteration_time_s: expected more than 0, got 0");
+        "cases.yaml:8:32: [4].measured.iteration_time_s: expected 1.0e-09 to 1.0e+09, got 0");
   CHECK(cases[5].problem ==
         "cases.yaml:10:32: [5].measured.iteration_time_s: expected a finite number, got 'fast'");
+  // An error in per cent of such a figure would have 300 digits.
+  CHECK(
+      cases[6].problem ==
+      "cases.yaml:12:32: [6].measured.iteration_time_s: expected 1.0e-09 to 1.0e+09, got 1.0e-300");
+  CHECK(cases[7].problem ==
+        "cases.yaml:14:31: [7].measured.peak_memory_gib: expected 1.0e-09 to 1.0e+09, got 1.0e+10");
+  CHECK(cases[8].problem.empty());
 }
 
 TEST_CASE("a memory figure says which of three it is, or does not") {
