@@ -71,6 +71,11 @@ void check_host_state(const Study& study, const std::string& key) {
 }
 
 void check_host_parameters(const Study& study, const std::string& key) {
+  if (study.schedule.post_validation && study.parallel.pipeline > 1) {
+    fail_at(study, key,
+            "schedule.post_validation corrects an update in the next step from weights on the "
+            "device; leave one of them out");
+  }
   const int stage = study.parallel.zero.stage;
   if (stage == 3) return;
   fail_at(

@@ -103,6 +103,11 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
       "--set parallel.zero={stage: 1, offload: parameters}: parallel.zero.offload: parameters are "
       "fetched from the host as they are gathered, and with parallel.zero.stage 1 they are always "
       "there; write stage: 3");
+  CHECK(error_of(kSmallStudy, {"schedule={method: 1f1b, post_validation: true}",
+                               "parallel.zero={stage: 3, offload: parameters}"}) ==
+        "--set parallel.zero={stage: 3, offload: parameters}: parallel.zero.offload: "
+        "schedule.post_validation corrects an update in the next step from weights on the device; "
+        "leave one of them out");
   CHECK(
       set("training.cpu_offload=true") ==
       "--set training.cpu_offload=true: training.cpu_offload: the host updates what ZeRO divides, "
