@@ -136,6 +136,8 @@ SoftwareProfile software_of(const Study& study, const StudyResolvers& resolvers)
   // What a module server records once it does not ask again (static and fast mode).
   if (study.partition.method != "smp" || study.schedule.mode != "dynamic")
     software->request_us = software->metadata_us = 0;
+  // It is of CUDA and NCCL, and a CPU has neither.
+  if (study.cluster.of_cpus) software->context_gib = 0;
   software->runs_async_tensor =
       study.training.async_tp && software->async_tensor && study.parallel.tensor > 1;
   return *software;

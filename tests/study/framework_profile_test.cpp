@@ -8,6 +8,7 @@
 #include "app/predict_case.h"
 #include "engine/base/error.h"
 #include "engine/base/near_names.h"
+#include "engine/memory/memory.h"
 #include "engine/program/program_text.h"
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
@@ -54,6 +55,18 @@ TEST_CASE("software without a profile takes another's, and says so") {
   // The same Program as with the other's name.
   CHECK(program_digest(compiled_program(own)) ==
         program_digest(compiled_program(prepared("{name: megatron-lm, version: 2022}"))));
+}
+
+TEST_CASE("what CUDA and NCCL hold beside the plan is held on GPUs alone") {
+  for (const char* framework : {"trainyard", "megatron-lm"}) {
+    CAPTURE(framework);
+    const SoftwareProfile on_gpus = prepared(framework).software;
+    CHECK(on_gpus.context_gib > 0);
+    const SoftwareProfile on_cpus =
+        prepared(framework, {"cluster={preset: local, ranks: 2}"}).software;
+    CHECK(on_cpus.context_gib == 0);
+    CHECK(fixed_memory(on_cpus, DType::kFp32).buffers == 0);
+  }
 }
 
 TEST_CASE("a name without a profile needs another's, and one with a profile takes none") {
