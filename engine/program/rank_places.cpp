@@ -1,6 +1,7 @@
 #include "engine/program/rank_places.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -56,15 +57,24 @@ std::int32_t pipeline_rank(const Program& program, std::int64_t rank) {
 }
 
 Indexed<SegmentId, std::int32_t> pipeline_ranks_of_segments(const Program& program) {
-  Indexed<SegmentId, std::int32_t> out(program.segments.size(), 0);
-  if (unlike_axis(program.mesh) == kNoAxis) return out;
+  constexpr std::int32_t kNowhere = -1;
+  const bool alike = unlike_axis(program.mesh) == kNoAxis;
+  Indexed<SegmentId, std::int32_t> out(program.segments.size(), alike ? 0 : kNowhere);
+  if (alike) return out;
+  std::map<std::int32_t, std::int32_t> of_stage;
   for (const RankClass& list : program.body) {
     const std::int32_t here = pipeline_rank_of(list.ranks, program.mesh);
+    const auto called = [&](SegmentId id) {
+      out[id] = here;
+      of_stage[program.segments[id].stage] = here;
+    };
     for (const Call& call : list.calls) {
-      out[call.segment] = here;
-      for (const auto& [at, inner] : call.inside) out[inner] = here;
+      called(call.segment);
+      for (const auto& [at, inner] : call.inside) called(inner);
     }
   }
+  for (const SegmentId id : program.segments.keys())
+    if (out[id] == kNowhere) out[id] = of_stage[program.segments[id].stage];
   return out;
 }
 

@@ -20,7 +20,8 @@ std::int64_t rank_at(const Program& program, const Coordinate& at);
 std::int64_t rank_at(const Placement& placement, const DeviceMesh& mesh, const Coordinate& at);
 
 std::int32_t pipeline_rank(const Program& program, std::int64_t rank);
-/// The pipeline rank whose lists call each segment; 0 where all have the same mesh.
+/// The pipeline rank whose lists call each segment, or others of its stage where none calls it (a
+/// forward that always runs in one segment with a gather); 0 where all have the same mesh.
 Indexed<SegmentId, std::int32_t> pipeline_ranks_of_segments(const Program& program);
 /// Index into Program::body of the list that the rank at `at` runs.
 std::size_t list_at(const Program& program, const Coordinate& at);

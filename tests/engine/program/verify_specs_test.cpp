@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/program/program_text.h"
+#include "engine/program/rank_places.h"
 #include "engine/program/verify.h"
 #include "tests/support/studies.h"
 
@@ -253,6 +254,22 @@ TEST_CASE("what is gathered in another order than it was cut is seen") {
   CHECK(violation(parse_program(text("a,b"), "p")) == "none");
   CHECK(violation(parse_program(text("b,a"), "p")) ==
         "segment 0F op 1: all_gather: x -> y: its group is not what cuts dim 0 last");
+}
+
+TEST_CASE("a segment that runs only in one with a gather has the mesh of its stage") {
+  // Three replicas of stage 1 have 2, 1 and 1 samples of a microbatch. Under ZeRO-3 all its
+  // forwards run in segments that gather for the backward, too, and no list calls the plain one.
+  const Program program = compiled_program(
+      prepare_text("model: {family: ncf, users: 16, items: 12, hidden: 8, layers: 3}\n"
+                   "cluster: {preset: local, ranks: 4}\nparallel: {zero: 3}\n"
+                   "training: {global_batch: 8, microbatch: 4}\n"
+                   "partition: {cuts: [1], replicas: [1, 3]}\n"));
+  const auto ranks = pipeline_ranks_of_segments(program);
+  for (const SegmentId id : program.segments.keys()) {
+    CAPTURE(program.segments[id].name);
+    CHECK(ranks[id] == program.segments[id].stage);
+  }
+  CHECK(violation(program) == "none");
 }
 
 TEST_CASE("shipped studies verify") {
