@@ -267,7 +267,11 @@ class SpecChecks {
       default: break;
     }
     if (is_spec_move(op.kind)) return move_problem(op);
-    if (of_gradients && op.kind == OpKind::kConcat && !joined_problem(op)) return std::nullopt;
+    // Gradients of a split's parts; of chunks, each rank's own rows, those of parts and whole
+    // alike.
+    if (of_gradients && op.kind == OpKind::kConcat &&
+        (!joined_problem(op) || !find_unlike(program_, op)))
+      return std::nullopt;
     return use_problem(op, of_gradients);
   }
 

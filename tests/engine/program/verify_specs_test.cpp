@@ -272,6 +272,14 @@ TEST_CASE("a segment that runs only in one with a gather has the mesh of its sta
   CHECK(violation(program) == "none");
 }
 
+TEST_CASE("gradients of chunks are each rank's own rows, put together") {
+  for (const char* data : {"1", "2"}) {
+    CAPTURE(data);
+    CHECK(violation(compiled(
+              "llama", std::string("tensor: 2, tensor_overlap: linear, data: ") + data)) == "none");
+  }
+}
+
 TEST_CASE("shipped studies verify") {
   for (const auto& file : std::filesystem::directory_iterator(TRAINYARD_SOURCE_DIR "/configs")) {
     const std::string path = file.path().string();

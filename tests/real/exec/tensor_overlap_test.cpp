@@ -84,6 +84,22 @@ TEST_CASE("chunks inside a product train as one device does, cut by rows where s
   }
 }
 
+TEST_CASE("chunks inside a product train as one device does beside replicas") {
+  // Without biases the residual is added chunk by chunk, and gradients of chunks are put together.
+  for (const std::string family : {"gpt", "llama"}) {
+    const LoopbackRun one = run_loopback(study(family), {}, {.steps = 2});
+    for (const std::string zero : {"0", "3"}) {
+      for (const std::string recompute : {"none", "full"}) {
+        CAPTURE(family, zero, recompute);
+        const Sets sets =
+            joined(chunked("linear", 2, 2), {"cluster.ranks=4", "parallel.data=2",
+                                             "parallel.zero=" + zero, "recompute=" + recompute});
+        check_same(one, run_loopback(study(family), sets, {.steps = 2}), kFp64);
+      }
+    }
+  }
+}
+
 TEST_CASE("chunks inside a product train as one device does under every schedule") {
   const LoopbackRun one = run_loopback(study("gpt"), {}, {.steps = 2});
   for (const std::string schedule : {"1f1b", "zb-h1", "dualpipe-v", "interleaved"}) {
