@@ -47,6 +47,10 @@ bool leaves_to_rotor(const Study& study) {
          study.recompute.sequences.empty();
 }
 
+Seconds likely_least(Seconds closed, Seconds once) {
+  return std::max(closed * (1 - kDoubt), once * (1 - kMoreDoubt));
+}
+
 RotorPlans::RotorPlans(const Prepared& prepared, const Study& study)
     : prepared_(prepared),
       study_(study) {}
@@ -61,7 +65,7 @@ std::optional<Infeasible> RotorPlans::prepare() {
 
 Seconds RotorPlans::least_step(Seconds predicted, Seconds once) {
   const double longer = 1 + seen_.value_or(kUnseen) * (predicted / of_all_->rung(0).predicted - 1);
-  return std::max(all_->step * longer * (1 - kDoubt), once * longer * (1 - kMoreDoubt));
+  return likely_least(all_->step * longer, once * longer);
 }
 
 Seconds RotorPlans::least_step(Bytes budget, Seconds once) {

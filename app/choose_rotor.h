@@ -28,6 +28,10 @@ struct RotorChoice {
   std::vector<std::string> lines;  // what is computed again, and why
 };
 
+/// What no plan is likely to take less than, of a study whose step with nothing computed again
+/// takes so much: `closed`, with closed forms, and `once`, simulated.
+Seconds likely_least(Seconds closed, Seconds once);
+
 /// What a study with method rotor computes again, by its budget: the fastest plan whose Program
 /// keeps it, by simulated steps. Plans are nothing; those on a ladder of memory (rotor_ladder.h),
 /// by groups timed in a simulated step without recomputation; and what studies can name

@@ -152,21 +152,18 @@ class SplitChooser {
       if (is_better(trials_[trial], best_)) best_ = trial;
     }
     if (!rotor_) return;
-    std::vector<SplitRotor> order;
+    SplitQueue queue;
     for (std::size_t trial = 0; trial < trials_.size(); ++trial) {
       const bool may_fit = all || static_cast<double>(trials_[trial].always) <= budget_;
-      if (!may_fit || trials_[trial].closed >= enough()) continue;
-      SplitRotor one = rotor_of(trial);
-      if (one.plans && (all || one.least < enough())) order.push_back(std::move(one));
+      if (may_fit && trials_[trial].closed < enough())
+        queue.add(trial, likely_least(trials_[trial].closed, trials_[trial].once));
     }
-    std::stable_sort(order.begin(), order.end(),
-                     [](const SplitRotor& a, const SplitRotor& b) { return a.least < b.least; });
-    for (SplitRotor& one : order) {
-      SplitTrial& trial = trials_[one.trial];
-      if (!all && one.least >= enough()) continue;
-      recompute(trial, *one.plans, enough());
-      one.plans.reset();
-      if (is_better(trial, best_)) best_ = one.trial;
+    const auto make = [&](std::size_t trial) { return rotor_of(trial); };
+    const auto may_win = [&](Seconds least) { return all || least < enough(); };
+    while (const auto next = queue.next(make, may_win)) {
+      const std::size_t trial = next->first;
+      recompute(trials_[trial], *next->second.plans, enough());
+      if (is_better(trials_[trial], best_)) best_ = trial;
     }
   }
 
@@ -174,7 +171,7 @@ class SplitChooser {
   Seconds enough() const { return fits(best_) ? trials_[best_].step : kNever; }
 
   SplitRotor rotor_of(std::size_t trial) const {
-    return make_split_rotor(prepared_, study_, trials_[trial], trial, static_cast<Bytes>(budget_));
+    return make_split_rotor(prepared_, study_, trials_[trial], static_cast<Bytes>(budget_));
   }
 
   void recompute(SplitTrial& trial, RotorPlans& plans, Seconds enough) {
