@@ -21,31 +21,38 @@ struct Walk {
   std::vector<std::size_t> stride;  // of each outer node
 };
 
+/// out[j] = min(out[j], term(j)), j < width. Four at once, as vectors.
+template <typename Term>
+void take_less(double* __restrict out, std::size_t width, const Term& term) {
+  const auto take = [&](std::size_t j) {
+    const double cost = term(j);
+    out[j] = cost < out[j] ? cost : out[j];
+  };
+  std::size_t j = 0;
+  for (; j + 4 <= width; j += 4) {
+    for (std::size_t k = 0; k < 4; ++k) take(j + k);
+  }
+  for (; j < width; ++j) take(j);
+}
+
 /// Keeps in `out` what is less: of what it has, and `base` and the rows of strategy k added up.
 void keep_least(const std::vector<Walk>& rows, std::size_t k, double base,
                 std::vector<double>& sums, double* out) {
   const std::size_t width = sums.size();
   const auto row = [&](std::size_t r) { return rows[r].at + k * rows[r].step; };
-  if (rows.empty()) {
-    for (std::size_t j = 0; j < width; ++j) out[j] = std::min(out[j], base);
-    return;
-  }
+  if (rows.empty()) return take_less(out, width, [base](auto) { return base; });
   const double* const a = row(0);
-  if (rows.size() == 1) {
-    for (std::size_t j = 0; j < width; ++j) out[j] = std::min(out[j], base + a[j]);
-    return;
-  }
+  if (rows.size() == 1) return take_less(out, width, [=](std::size_t j) { return base + a[j]; });
   const double* const b = row(1);
-  if (rows.size() == 2) {
-    for (std::size_t j = 0; j < width; ++j) out[j] = std::min(out[j], (base + a[j]) + b[j]);
-    return;
-  }
+  if (rows.size() == 2)
+    return take_less(out, width, [=](std::size_t j) { return (base + a[j]) + b[j]; });
   for (std::size_t j = 0; j < width; ++j) sums[j] = (base + a[j]) + b[j];
   for (std::size_t r = 2; r < rows.size(); ++r) {
     const double* const more = row(r);
     for (std::size_t j = 0; j < width; ++j) sums[j] += more[j];
   }
-  for (std::size_t j = 0; j < width; ++j) out[j] = std::min(out[j], sums[j]);
+  const double* const sum = sums.data();
+  take_less(out, width, [=](std::size_t j) { return sum[j]; });
 }
 
 /// To the next strategies of the outer nodes, the last of them fastest; false: there are no more.

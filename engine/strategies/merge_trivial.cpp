@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -10,6 +11,8 @@ namespace trainyard {
 namespace {
 
 using Costs = std::vector<double>;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// Nodes and the costs between them, from either side: costs[a][b] is [strategy of a][of b].
 struct Neighbourhood {
@@ -72,13 +75,19 @@ std::vector<std::size_t> merge_node(std::size_t n, std::vector<StrategyNode>& no
   const std::size_t of_b = nodes[b].size();
   Costs between;
   for (std::size_t i = 0; i < of_a; ++i) {
-    for (std::size_t j = 0; j < of_b; ++j) {
-      const auto [cost, k] = least(node.size(), [&, &left = to_a, &right = to_b](std::size_t own) {
-        return node.cost[own] + left[own * of_a + i] + right[own * of_b + j];
-      });
-      between.push_back(cost);
-      best.push_back(k);
+    Costs row(of_b, kNever);
+    std::vector<std::size_t> chosen(of_b);
+    for (std::size_t own = 0; own < node.size(); ++own) {
+      const double cost = node.cost[own] + to_a[own * of_a + i];
+      const double* const right = &to_b[own * of_b];
+      for (std::size_t j = 0; j < of_b; ++j) {
+        if (!(cost + right[j] < row[j])) continue;
+        row[j] = cost + right[j];
+        chosen[j] = own;
+      }
     }
+    between.insert(between.end(), row.begin(), row.end());
+    best.insert(best.end(), chosen.begin(), chosen.end());
   }
   around.add(a, b, of_a, of_b, between);
   return best;
