@@ -141,8 +141,9 @@ MoveCost move_cost(const Move& move, const TensorSpec& before, const TensorSpec&
                    const Extents& extents, const DeviceMesh& mesh, const MoveCosts& costs) {
   const AxisLink link = link_of(costs, move.axes);
   const std::int64_t ranks = group_size(mesh, move.axes);
-  const double local = local_on_busiest(before, extents, mesh);
-  const double local_after = local_on_busiest(after, extents, mesh);
+  const bool by_local = costs.model == MoveCostModel::kColossal;
+  const double local = by_local ? local_on_busiest(before, extents, mesh) : 0;
+  const double local_after = by_local ? local_on_busiest(after, extents, mesh) : 0;
   const MoveKind forward = forward_kind(move);
   const MoveKind backward = backward_kind(move);
   MoveCost cost;
