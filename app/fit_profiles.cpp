@@ -23,9 +23,11 @@ const std::vector<std::string> kFitSelections = {
 namespace {
 
 constexpr double kNoEffect =
-    1e-7;                       // |d residual / d ln(value)| of a row that does not depend on it
-constexpr int kRefitSteps = 8;  // without a family
+    1e-7;  // |d residual / d ln(value)| of a row that does not depend on it
 constexpr double kLeastGain = 1e-5;
+// Without a family. Each step predicts most rows again.
+constexpr int kRefitSteps = 4;
+constexpr double kLeastRefitGain = 1e-3;
 
 /// Statistics of residuals of one kind for which `take` holds.
 template <typename Take>
@@ -143,7 +145,7 @@ LogValues refitted_without(const std::string& family, const Predictor& predictor
   }
   FitOptions options;
   options.max_iterations = kRefitSteps;
-  options.least_gain = kLeastGain;
+  options.least_gain = kLeastRefitGain;
   options.priors = priors;
   return robust_fit(
              optimum.logs, bounds, [&](const LogValues& logs) { return others.residuals(logs); },
