@@ -127,7 +127,9 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
     profile.fp8_recipe = static_cast<Fp8Recipe>(1 + read_word(entry, "recipe", kFp8RecipeWords));
   });
   flag("fp8_gathers", profile.fp8_gathers);
-  flag("fuses_amax", profile.fuses_amax);
+  read_entry(node, "fuses_amax", profile, [&](const YamlNode& entry) {
+    profile.fuses_amax = static_cast<AmaxFusion>(read_word(entry, "fusion", kAmaxFusionWords));
+  });
   flag("fp8_amax_of_replicas", profile.fp8_amax_of_replicas);
   if (const auto entry = node.find("schedules")) {
     profile.schedules = read_schedules(entry->at("value"));

@@ -54,6 +54,8 @@ inline constexpr std::array<std::string_view, 6> kPrecisionWords = {"fp32", "tf3
                                                                     "bf16", "fp8",  "fp64"};
 inline constexpr std::array<std::string_view, 5> kFp8RecipeWords = {
     "tensorwise", "delayed", "rowwise", "blockwise-128", "mx"};  // of Fp8Recipe, from kTensorwise
+inline constexpr IndexedArray<AmaxFusion, std::string_view, 3> kAmaxFusionWords = {
+    "none", "norms-and-activations", "all"};
 inline constexpr std::array<std::string_view, 2> kFp8GatherWords = {"bf16", "fp8"};
 inline constexpr std::array<std::string_view, 4> kGradientWords = {"fp32", "fp16", "bf16", "fp64"};
 inline constexpr std::array<std::string_view, 3> kScheduleModeWords = {"dynamic", "static", "fast"};

@@ -50,7 +50,7 @@ struct SoftwareProfile {
   // FP8, where the study does not say it.
   Fp8Recipe fp8_recipe = Fp8Recipe::kTensorwise;
   bool fp8_gathers = false;
-  bool fuses_amax = false;  // a tensor's largest element is found by the kernel that makes it
+  AmaxFusion fuses_amax = AmaxFusion::kNone;  // tensorwise, but of weights
   // A tensor's largest element is that of all ranks; false: of the tensor group's, so that replicas
   // have scales of their own.
   bool fp8_amax_of_replicas = false;

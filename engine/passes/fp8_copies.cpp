@@ -42,6 +42,11 @@ TensorSpec candidates(AxisSet axes) {
   return spec;
 }
 
+bool is_activation(OpKind kind) {
+  return kind == OpKind::kGelu || kind == OpKind::kBiasGelu || kind == OpKind::kRelu ||
+         kind == OpKind::kSilu || kind == OpKind::kSwiglu || kind == OpKind::kGeglu;
+}
+
 float largest(DType type) { return type == DType::kE5m2 ? 57344.0F : 448.0F; }
 
 }  // namespace
@@ -130,12 +135,21 @@ TensorId Fp8Copies::scale_of(TensorId of, HeightWidth window, std::string_view s
   return id;
 }
 
-/// By a kernel that a reduction of what it writes can be part of.
-bool Fp8Copies::made_element_by_element(TensorId of, const std::vector<Instruction>& list) {
+/// Whether the kernel that makes the tensor finds its largest element, too.
+bool Fp8Copies::is_found_in_passing(TensorId of, const std::vector<Instruction>& list) const {
   const auto made = std::find_if(list.rbegin(), list.rend(), [&](const Instruction& op) {
     return std::find(op.writes.begin(), op.writes.end(), of) != op.writes.end();
   });
-  return made != list.rend() && op_info(made->kind).kernel == KernelClass::kMemoryBound;
+  if (made == list.rend()) return false;
+  switch (config_.fuses_amax) {
+    case AmaxFusion::kNone: return false;
+    case AmaxFusion::kNormsAndActivations:
+      return is_activation(made->kind) ||
+             (made->part == OpPart::kForward &&
+              (made->kind == OpKind::kLayerNorm || made->kind == OpKind::kRmsNorm));
+    case AmaxFusion::kMemoryBound: return op_info(made->kind).kernel == KernelClass::kMemoryBound;
+  }
+  return false;
 }
 
 /// The largest on all ranks that have parts of the tensor, as far as the axes say.
@@ -146,8 +160,7 @@ TensorId Fp8Copies::amax(TensorId of, bool weight, const Instruction& product,
   const std::string name = tensor(of).name + ".amax" + (is_again(weight, product) ? ".again" : "");
   Instruction find = beside(product, OpKind::kAmax);
   find.reads = {of};
-  find.attrs.set(&OpAttrs::in_passing,
-                 config_.fuses_amax && !weight && made_element_by_element(of, list));
+  find.attrs.set(&OpAttrs::in_passing, !weight && is_found_in_passing(of, list));
   const TensorId own = number(name, role, candidates(split));
   find.writes = {own};
   list.push_back(std::move(find));

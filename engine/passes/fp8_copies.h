@@ -92,7 +92,7 @@ class Fp8Copies {
   TensorId copy_of(TensorId of, DType type, std::string_view suffix, bool weight);
   TensorId number(const std::string& name, TensorRole role, const TensorSpec& spec);
   TensorId scale_of(TensorId of, HeightWidth window, std::string_view suffix, bool weight);
-  static bool made_element_by_element(TensorId of, const std::vector<Instruction>& list);
+  bool is_found_in_passing(TensorId of, const std::vector<Instruction>& list) const;
   TensorId amax(TensorId of, bool weight, const Instruction& product,
                 std::vector<Instruction>& list);
   Fp8Copy quantize(const Wanted& wanted, bool transposed, const Instruction& beside_op,

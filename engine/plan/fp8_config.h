@@ -16,10 +16,17 @@ enum class Fp8Recipe : std::uint8_t {
   kMx           // 32 elements along that dim, by a power of 2 (OCP Microscaling 1.0)
 };
 
+/// Which kernels find the largest element of what they write, for the cast behind them.
+enum class AmaxFusion : std::uint8_t {
+  kNone,
+  kNormsAndActivations,  // norms forward, activations both ways
+  kMemoryBound           // all whose time memory bounds
+};
+
 struct Fp8Config {
   Fp8Recipe recipe = Fp8Recipe::kNone;
-  bool gathers = false;     // all-gathers in front of FP8 products alone carry 8 bits
-  bool fuses_amax = false;  // the framework's
+  bool gathers = false;  // all-gathers in front of FP8 products alone carry 8 bits
+  AmaxFusion fuses_amax = AmaxFusion::kNone;  // the framework's
   // What devices can do: their products sum over the last dims alone, so that the backward needs
   // transposed copies; why they have no FP8 products, empty where they have.
   bool transposes = false;
