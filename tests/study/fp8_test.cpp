@@ -56,6 +56,8 @@ TEST_CASE("fp8 alone takes the framework's recipe, and all else is bf16") {
     CHECK(fp8({framework}).recipe == Fp8Recipe::kDelayed);
     CHECK(fp8({framework}).gathers);
   }
+  CHECK(fp8({"framework=megatron-bridge"}).recipe == Fp8Recipe::kTensorwise);
+  CHECK(fp8({"framework=megatron-bridge"}).gathers);
   const std::string rowwise = "training.precision={type: fp8, recipe: rowwise}";
   CHECK(fp8({rowwise, "framework=nemo"}).recipe == Fp8Recipe::kRowwise);
   CHECK_FALSE(fp8({rowwise, "framework=nemo"}).gathers);

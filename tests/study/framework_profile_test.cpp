@@ -142,7 +142,7 @@ TEST_CASE("the vocabulary is padded as the framework pads it, where the study do
   };
   // Up to a multiple of 8: 6283 x 8. Of 128 x 8: 50 x 1024; of 128 alone it would be 50304.
   CHECK(padded("trainyard") == 50264);
-  for (const char* framework : {"megatron-lm", "megatron-deepspeed", "nemo"})
+  for (const char* framework : {"megatron-lm", "megatron-deepspeed", "nemo", "megatron-bridge"})
     CHECK(padded(framework) == 51200);
   CHECK(padded("megatron-lm", {"model.pad_vocab_to=50264"}) == 50264);
 }

@@ -105,6 +105,7 @@ TEST_CASE(
   CHECK(has("megatron-lm", "2022") == megatron);
   CHECK(has("megatron-lm", "current") == megatron);
   CHECK(has("nemo", "") == megatron);
+  CHECK(has("megatron-bridge", "") == megatron);
   CHECK(has("megatron-deepspeed", "") == std::vector<std::string>{"1f1b"});
   CHECK(has("merak", "") ==
         std::vector<std::string>{"1f1b", "pre-recompute-1f1b", "last-no-recompute-1f1b", "scp"});

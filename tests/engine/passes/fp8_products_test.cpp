@@ -254,10 +254,12 @@ TEST_CASE("Programs with FP8 are sound under every recipe and schedule") {
   }
 }
 
-TEST_CASE(
-    "a compiler finds the largest element while it makes a tensor, but of weights and attention") {
-  // Inputs of q k v and of gate and up are norms', that of down SwiGLU's; attention's output is a
-  // product's. Weights are cast before the step.
+TEST_CASE("a framework's kernels find the largest element of a tensor while they make it") {
+  // A layer's operands, weights apart, of an llama:
+  //   forward   inputs of q k v and of gate and up are norms', that of down SwiGLU's; attention's
+  //             output is a product's
+  //   backward  down's and the projection's output gradients are the residual's, sums or a norm's;
+  //             gate's and up's is SwiGLU's; q k v's is made by attention, or turned by RoPE
   const auto in_passing = [](const Program& program, const std::string& of) {
     int found = 0;
     for (const ProgramOp& op : segment(program, of).ops) {
@@ -269,7 +271,15 @@ TEST_CASE(
                                     "parallel.data=2", "training.global_batch=8"});
   CHECK(count(program, "0F", OpKind::kAmax) == 2 * 4);
   CHECK(in_passing(program, "0F") == 2 * 3);
-  CHECK(in_passing(compiled({"framework=nemo"}), "0F") == 0);
+  const Program bridge = compiled({"framework=megatron-bridge"});
+  CHECK(count(bridge, "0F", OpKind::kAmax) == 2 * 4);
+  CHECK(in_passing(bridge, "0F") == 2 * 3);
+  CHECK(count(bridge, "0B", OpKind::kAmax) == 2 * 4);
+  CHECK(in_passing(bridge, "0B") == 2 * 1);
+  const Program nemo =
+      compiled({"framework=nemo", "training.precision={type: fp8, recipe: tensorwise}"});
+  CHECK(count(nemo, "0F", OpKind::kAmax) == 2 * 4);
+  CHECK(in_passing(nemo, "0F") == 0);
 }
 
 }  // namespace trainyard
