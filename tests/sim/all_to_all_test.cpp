@@ -2,6 +2,7 @@
 // to everybody at once, inside nodes over their ports, between nodes over NICs and whatever else
 // lies on the way, and it is over when the busiest link is. Each expected time counts the chunks on
 // that link by hand; closed forms, fluid and step agree. 1 us per message inside a node, 3 between.
+#include <array>
 #include <catch2/catch.hpp>
 #include <string>
 
