@@ -137,19 +137,15 @@ TensorId Fp8Copies::scale_of(TensorId of, HeightWidth window, std::string_view s
 
 /// Whether the kernel that makes the tensor finds its largest element, too.
 bool Fp8Copies::is_found_in_passing(TensorId of, const std::vector<Instruction>& list) const {
+  if (config_.fuses_amax == AmaxFusion::kNone) return false;
   const auto made = std::find_if(list.rbegin(), list.rend(), [&](const Instruction& op) {
     return std::find(op.writes.begin(), op.writes.end(), of) != op.writes.end();
   });
   if (made == list.rend()) return false;
-  switch (config_.fuses_amax) {
-    case AmaxFusion::kNone: return false;
-    case AmaxFusion::kNormsAndActivations:
-      return is_activation(made->kind) ||
-             (made->part == OpPart::kForward &&
-              (made->kind == OpKind::kLayerNorm || made->kind == OpKind::kRmsNorm));
-    case AmaxFusion::kMemoryBound: return op_info(made->kind).kernel == KernelClass::kMemoryBound;
-  }
-  return false;
+  if (config_.fuses_amax == AmaxFusion::kMemoryBound)
+    return op_info(made->kind).kernel == KernelClass::kMemoryBound;
+  const bool is_norm = made->kind == OpKind::kLayerNorm || made->kind == OpKind::kRmsNorm;
+  return is_activation(made->kind) || (is_norm && made->part == OpPart::kForward);
 }
 
 /// The largest on all ranks that have parts of the tensor, as far as the axes say.
