@@ -2,12 +2,12 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <utility>
 
 #include "engine/base/format.h"
+#include "engine/base/steady_time.h"
 #include "engine/base/user_text.h"
 
 namespace trainyard {
@@ -15,7 +15,7 @@ namespace trainyard {
 namespace {
 
 /// "45 s", "3 min 20 s", "2 h 5 min".
-std::string duration_text(Seconds time) {
+std::string hours_text(Seconds time) {
   const auto s = static_cast<long long>(std::llround(time));
   if (s < 60) return format("%lld s", s);
   if (s < 3600) return format("%lld min %lld s", s / 60, s % 60);
@@ -25,15 +25,11 @@ std::string duration_text(Seconds time) {
 }  // namespace
 
 FitProgress::Output FitProgress::to_stderr() {
-  const auto now = [] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  };
   const auto print = [](const std::string& text) {
     std::fputs(text.c_str(), stderr);
     std::fflush(stderr);
   };
-  return {isatty(STDERR_FILENO) == 1, now, print};
+  return {isatty(STDERR_FILENO) == 1, steady_time, print};
 }
 
 FitProgress::FitProgress(Output output)
@@ -62,10 +58,10 @@ void FitProgress::leaving_out(std::size_t done, std::size_t all, const std::stri
 
 std::string FitProgress::times(std::size_t done, std::size_t left, const char* bound) const {
   const Seconds now = output_.now();
-  std::string text = duration_text(now - begin_) + " so far";
+  std::string text = hours_text(now - begin_) + " so far";
   if (done == 0 || left == 0) return text;
   const Seconds each = (now - stage_) / static_cast<double>(done);
-  return text + ", " + bound + duration_text(each * static_cast<double>(left)) + " left";
+  return text + ", " + bound + hours_text(each * static_cast<double>(left)) + " left";
 }
 
 void FitProgress::say(std::string state, bool always) {

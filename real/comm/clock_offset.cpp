@@ -1,20 +1,16 @@
 #include "real/comm/clock_offset.h"
 
-#include <chrono>
 #include <fstream>
 #include <limits>
 
 #include "engine/base/indexed.h"
+#include "engine/base/steady_time.h"
 
 namespace trainyard {
 
 namespace {
 
 constexpr int kExchanges = 8;
-
-Seconds steady_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// The same in all processes since the machine was started, and nowhere else.
 std::string machine_id() {
@@ -37,13 +33,13 @@ Seconds clock_offset(Rendezvous& rendezvous, const std::string& name, std::int64
       const std::string key = name + "/" + std::to_string(other) + "/" + std::to_string(i);
       if (rank == 0) {
         rendezvous.get(key + "/ask");
-        rendezvous.set(key + "/answer", std::to_string(steady_now()));
+        rendezvous.set(key + "/answer", std::to_string(steady_time()));
         continue;
       }
-      const Seconds sent = steady_now();
+      const Seconds sent = steady_time();
       rendezvous.set(key + "/ask", "?");
       const Seconds theirs = std::stod(rendezvous.get(key + "/answer"));
-      const Seconds back = steady_now();
+      const Seconds back = steady_time();
       if (back - sent >= best) continue;
       best = back - sent;
       offset = theirs - 0.5 * (sent + back);

@@ -17,6 +17,7 @@
 #include "calibrate/measure/quiet_watch.h"
 #include "calibrate/measure/timing_summary.h"
 #include "engine/base/error.h"
+#include "engine/base/steady_time.h"
 #include "real/comm/gloo.h"
 #include "real/comm/rendezvous.h"
 #include "real/command/probe_run.h"
@@ -37,17 +38,13 @@ constexpr const char* kNothing = "-";  // the store keeps no empty values
 constexpr auto kTimeout = std::chrono::seconds(120);
 constexpr std::size_t kFewSizes = 5;  // of a kind of message
 
-Seconds now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 class CalibrationRank {
  public:
   CalibrationRank(std::string out, Seconds seconds, const std::string& stat,
                   const RankEnvironment& environment)
       : out_(std::move(out)),
         environment_(environment),
-        begin_(now()),
+        begin_(steady_time()),
         until_(begin_ + seconds),
         rendezvous_({environment.master_host, environment.master_port, environment.serves_store},
                     kTimeout),
@@ -102,7 +99,7 @@ class CalibrationRank {
 
   void save() {
     if (!leads()) return;
-    set_.spent = spent_ + now() - begin_ - (set_.set_aside.time - aside_);
+    set_.spent = spent_ + steady_time() - begin_ - (set_.set_aside.time - aside_);
     write_file(partial_file(out_), calibration_json(calibration_));
   }
 
@@ -133,7 +130,7 @@ class CalibrationRank {
   void wait_for_quiet() {
     show("waiting for the machine to be quiet");
     constexpr Seconds kPatience = 20;
-    loaded_ = !watch_.wait(std::min(now() + kPatience, until_), set_.set_aside);
+    loaded_ = !watch_.wait(std::min(steady_time() + kPatience, until_), set_.set_aside);
   }
 
   std::string choose(const std::vector<Probe>& probes) {
@@ -154,10 +151,11 @@ class CalibrationRank {
         if (probe.name.find(type) == std::string::npos) others.push_back(probe.name);
       }
       constexpr Seconds kSome = 30;
-      const auto best = choose_probe(probes, others, known, {std::max(until_ - now(), kSome)});
+      const auto best =
+          choose_probe(probes, others, known, {std::max(until_ - steady_time(), kSome)});
       if (best) return probes[*best].name;
     }
-    const auto best = choose_probe(probes, set_.probes, known, {until_ - now()});
+    const auto best = choose_probe(probes, set_.probes, known, {until_ - steady_time()});
     return best ? probes[*best].name : "";
   }
 
@@ -170,10 +168,10 @@ class CalibrationRank {
     std::vector<Seconds> times;
     for (int i = 0; i < 9; ++i) {
       device_->begin_step(0, false);
-      const Seconds begin = now();
+      const Seconds begin = steady_time();
       device_->launch(op, [&] { at::mm(a, a); });
       device_->end_step([] {});
-      times.push_back(now() - begin);
+      times.push_back(steady_time() - begin);
     }
     return summarise_timings(std::move(times)).median;
   }
@@ -280,26 +278,26 @@ class CalibrationRank {
   /// At most a third of the set's turn, shared among the kinds.
   void time_messages() {
     MessageTimer timer(*device_, *transport_, environment_.rank, environment_.world_size);
-    const Seconds each = (until_ - now()) / 3 / static_cast<double>(message_kinds().size());
+    const Seconds each = (until_ - steady_time()) / 3 / static_cast<double>(message_kinds().size());
     watch_.begin();
     for (const std::string& kind : message_kinds()) {
-      const Seconds end = now() + each;
+      const Seconds end = steady_time() + each;
       Seconds longest = 0;
       for (;;) {
         std::string next;
         if (leads()) {
           judge_messages(/*last=*/false);
           const auto size = loaded_ ? std::nullopt : next_size(kind);
-          if (size && (now() + longest < end || set_.messages[kind].size() < kFewSizes))
+          if (size && (steady_time() + longest < end || set_.messages[kind].size() < kFewSizes))
             next = std::to_string(*size);
         }
         next = agree(next);
         if (next.empty()) break;
         show(kind + " of " + next + " B");
-        const Seconds begin = now();
+        const Seconds begin = steady_time();
         const Bytes bytes = std::stoll(next);
         const MessagePoint point = timer.time(kind, bytes, bytes > (Bytes{4} << 20) ? 7 : 15);
-        longest = std::max(longest, now() - begin);
+        longest = std::max(longest, steady_time() - begin);
         if (!leads()) continue;
         set_.messages[kind].push_back(point);
         unjudged_.push_back(kind);
@@ -326,7 +324,8 @@ class CalibrationRank {
 
   void show(const std::string& what) {
     if (!leads() || isatty(STDERR_FILENO) == 0) return;
-    const double share = std::clamp((now() - begin_) / std::max(until_ - begin_, 1.0), 0.0, 1.0);
+    const double share =
+        std::clamp((steady_time() - begin_) / std::max(until_ - begin_, 1.0), 0.0, 1.0);
     const int filled = what == "done" ? 30 : static_cast<int>(30 * share);
     std::fprintf(stderr, "\r%lld at work [%.*s%.*s] %-44.44s%s",
                  static_cast<long long>(environment_.world_size), filled,

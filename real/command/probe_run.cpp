@@ -1,10 +1,10 @@
 #include "real/command/probe_run.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <utility>
 
+#include "engine/base/steady_time.h"
 #include "engine/exec/op_work.h"
 #include "real/data/samples.h"
 #include "real/train/rank_trainer.h"
@@ -12,10 +12,6 @@
 namespace trainyard {
 
 namespace {
-
-Seconds now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 class RowReader {
  public:
@@ -124,17 +120,17 @@ ProbeTimings run_probe(const CompiledProbe& probe, std::int64_t rank, Device& de
   RankTrainer trainer(probe.program, probe.prepared.model, study, *samples, rank, device,
                       transport);
   trainer.step();  // memory, code, threads
-  Seconds begin = now();
+  Seconds begin = steady_time();
   trainer.step();
-  const Seconds warm_up = now() - begin;
+  const Seconds warm_up = steady_time() - begin;
   trainer.executor().record_rows(true);
   RowReader reader(probe.program, device.immediate());
   ProbeTimings out;
   for (int steps = more(warm_up, out.steps); steps > 0; steps = more(warm_up, out.steps)) {
     for (int i = 0; i < steps; ++i) {
-      begin = now();
+      begin = steady_time();
       const StepOutcome run = trainer.step();
-      out.steps.push_back(now() - begin);
+      out.steps.push_back(steady_time() - begin);
       reader.read(run.rows, out.steps.back(), out);
     }
   }

@@ -13,6 +13,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/indexed.h"
+#include "engine/base/steady_time.h"
 #include "real/cuda/cuda.h"
 
 namespace trainyard {
@@ -21,10 +22,6 @@ namespace {
 
 using c10::cuda::CUDAEvent;
 using c10::cuda::CUDAStream;
-
-Seconds now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 class CudaDevice final : public Device {
  public:
@@ -56,7 +53,7 @@ class CudaDevice final : public Device {
     if (times_.empty()) times_.emplace_back(cudaEventDefault);
     times_[0].record(stream(StreamId::kMain));
     times_[0].synchronize();
-    begin_ = now();
+    begin_ = steady_time();
   }
 
   void launch(const ProgramOp& op, std::function<void()> work) override {

@@ -1,11 +1,11 @@
 #include "real/exec/rank_executor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/steady_time.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/program/rank_places.h"
 #include "real/exec/draw_weights.h"
@@ -16,10 +16,6 @@
 namespace trainyard {
 
 namespace {
-
-Seconds now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 Microbatch microbatch_of(const Operand& operand, const IssuedOp& issued) {
   return issued.mb[operand.slot];
@@ -184,7 +180,7 @@ void RankExecutor::issue(const IssuedOp& issued) {
     row.segment = issued.segment;
     row.mb = issued.mb[0];
     row.op = issued.op;
-    row.issued = now();
+    row.issued = steady_time();
     result_.rows.push_back(row);
     recorded_.push_back({launches_, op.guard ? device_.host_number() : at::Tensor{}});
   }

@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "engine/base/steady_time.h"
+
 namespace trainyard {
 
 namespace {
@@ -54,10 +56,7 @@ LoadSource load_source(const std::string& stat, std::vector<pid_t> own) {
     }
     return sum;
   };
-  source.now = [] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  };
+  source.now = steady_time;
   source.sleep = [](Seconds time) {
     std::this_thread::sleep_for(std::chrono::duration<double>(time));
   };

@@ -1,20 +1,16 @@
 #include "real/measure/message_timing.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 
 #include "calibrate/measure/timing_summary.h"
 #include "engine/base/error.h"
 #include "engine/base/indexed.h"
+#include "engine/base/steady_time.h"
 
 namespace trainyard {
 
 namespace {
-
-Seconds now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 constexpr Bytes kElement = 4;
 
@@ -42,10 +38,10 @@ Seconds MessageTimer::once(const std::function<void()>& call) {
   op.kind = OpKind::kAllReduce;
   op.stream = StreamId::kTp;
   device_.begin_step(0, /*timed=*/true);
-  const Seconds begin = now();
+  const Seconds begin = steady_time();
   device_.launch(op, call);
   device_.end_step([] {});
-  if (device_.immediate()) return now() - begin;
+  if (device_.immediate()) return steady_time() - begin;
   const TimeSpan span = device_.span(0);
   return span.end - span.start;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <limits>
 #include <memory>
 #include <sstream>
@@ -11,20 +10,17 @@
 
 #include "engine/base/error.h"
 #include "engine/base/quantity.h"
+#include "engine/base/steady_time.h"
 #include "engine/base/units.h"
 
 namespace trainyard {
 
 namespace {
 
-constexpr Bytes kElement = 4;
+constexpr Bytes kFloat = 4;
 constexpr std::array<Bytes, 5> kSmall = {4, 8, 16, 32, 64};
 constexpr Bytes kLargeOfHosts = Bytes{16} << 20U, kLargeOfGpus = Bytes{256} << 20U;
 constexpr int kSmallRepeats = 50, kLargeRepeats = 7;
-
-Seconds now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 class PairTimer {
  public:
@@ -50,7 +46,7 @@ class PairTimer {
   /// Half of the way there and back.
   Seconds fastest(Bytes bytes, int repeats) {
     const auto options = at::TensorOptions(at::kFloat).device(device_.where());
-    at::Tensor message = at::zeros({bytes / kElement}, options);
+    at::Tensor message = at::zeros({bytes / kFloat}, options);
     Seconds least = std::numeric_limits<Seconds>::infinity();
     for (int i = 0; i < repeats + 1; ++i) {
       const Seconds took = there_and_back(message) / 2;
@@ -64,14 +60,14 @@ class PairTimer {
     op.kind = OpKind::kSend;
     op.stream = StreamId::kTp;
     device_.begin_step(0, /*timed=*/true);
-    const Seconds begin = now();
+    const Seconds begin = steady_time();
     device_.launch(op, [&] {
       if (first_) pair_->send(message, 1);
       pair_->receive(message, first_ ? 1 : 0);
       if (!first_) pair_->send(message, 0);
     });
     device_.end_step([] {});
-    if (device_.immediate()) return now() - begin;
+    if (device_.immediate()) return steady_time() - begin;
     const TimeSpan span = device_.span(0);
     return span.end - span.start;
   }
