@@ -15,7 +15,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
+constexpr double kHiddenScore = -std::numeric_limits<double>::infinity();
 
 /// Rows that stand side by side: where they lie among the rank's, and in the sequence.
 struct RowRange {
@@ -45,7 +45,7 @@ std::vector<RowRange> cut_at(const IndexRanges& ranges, const std::vector<std::i
   return out;
 }
 
-at::Tensor rows_of(const at::Tensor& x, const RowRange& run) {  // [B, N, S, ..]
+at::Tensor rows_in(const at::Tensor& x, const RowRange& run) {  // [B, N, S, ..]
   return x.narrow(2, run.row, run.positions.size());
 }
 
@@ -112,7 +112,7 @@ class RunPairs {
     const std::int64_t rows = back.size(0), width = back.size(1);
     const at::Tensor mask =
         at::zeros({1, 1, rows, (width + 15) / 16 * 16}, like.options()).narrow(-1, 0, width);
-    mask.masked_fill_(hidden.view({1, 1, rows, width}), kHidden);
+    mask.masked_fill_(hidden.view({1, 1, rows, width}), kHiddenScore);
     pair.mask = mask.expand({like.size(0), 1, rows, width});
     return true;
   }
@@ -137,8 +137,8 @@ Projections samples_of(const Projections& all, std::int64_t first, std::int64_t 
           all.v.narrow(0, first, number)};
 }
 
-Projections rows_of(const Projections& all, const Pair& pair) {
-  return {rows_of(all.q, pair.query), rows_of(all.k, pair.key), rows_of(all.v, pair.key)};
+Projections rows_in(const Projections& all, const Pair& pair) {
+  return {rows_in(all.q, pair.query), rows_in(all.k, pair.key), rows_in(all.v, pair.key)};
 }
 
 /// Both as one softmax's: each weighs as its exponentials do in the sum of all.
@@ -162,14 +162,15 @@ void add_seen(std::optional<Attended>& sum, Attended one, const RowRange& query,
   if (!sum) {
     std::vector<std::int64_t> out = one.out.sizes().vec(), lse = one.lse.sizes().vec();
     out[2] = lse[2] = all;
-    sum = Attended{at::zeros(out, one.out.options()), at::full(lse, kHidden, one.lse.options())};
+    sum =
+        Attended{at::zeros(out, one.out.options()), at::full(lse, kHiddenScore, one.lse.options())};
   }
-  const Attended both = merged({rows_of(sum->out, part), rows_of(sum->lse, part)}, one);
+  const Attended both = merged({rows_in(sum->out, part), rows_in(sum->lse, part)}, one);
   // A copy, in the type of sums: what was seen so far may be what another block made.
   sum->out = sum->out.to(both.out.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
   sum->lse = sum->lse.clone();
-  rows_of(sum->out, part).copy_(both.out);
-  rows_of(sum->lse, part).copy_(both.lse);
+  rows_in(sum->out, part).copy_(both.out);
+  rows_in(sum->lse, part).copy_(both.lse);
 }
 
 }  // namespace
@@ -180,7 +181,7 @@ void attend_runs(const KernelCall& call, const SequenceRuns& runs,
   for_samples(call, runs, [&](std::int64_t first, std::int64_t number, RunPairs pairs) {
     const Projections in = samples_of(runs.in, first, number);
     const auto rows = [&](const at::Tensor& x, const RowRange& run) {
-      return rows_of(x.narrow(0, first, number), run);
+      return rows_in(x.narrow(0, first, number), run);
     };
     for (const RowRange& query : pairs.queries()) {
       std::optional<Attended> sum;
@@ -189,7 +190,7 @@ void attend_runs(const KernelCall& call, const SequenceRuns& runs,
         const std::optional<Pair> pair = pairs.pair(query, key, in.q);
         if (!pair) continue;
         const AttentionMethod method = method_for(in.q, pair->mask.has_value(), call.immediate);
-        Attended one = attend(method, rows_of(in, *pair), pair->mask, pair->attrs, lse_type);
+        Attended one = attend(method, rows_in(in, *pair), pair->mask, pair->attrs, lse_type);
         one.lse = one.lse.to(lse_type);
         add_seen(sum, std::move(one), query, pair->query);
       }
@@ -206,7 +207,7 @@ void attend_runs_backward(const KernelCall& call, const SequenceRuns& runs, cons
     const Projections in = samples_of(runs.in, first, number),
                       to = samples_of(gradients, first, number);
     const auto rows = [&](const at::Tensor& x, const RowRange& run) {
-      return rows_of(x.narrow(0, first, number), run);
+      return rows_in(x.narrow(0, first, number), run);
     };
     for (const RowRange& query : pairs.queries()) {
       for (const RowRange& key : pairs.keys()) {
@@ -215,11 +216,11 @@ void attend_runs_backward(const KernelCall& call, const SequenceRuns& runs, cons
         const AttentionMethod method = method_for(in.q, pair->mask.has_value(), call.immediate);
         const Attended seen = {rows(saved.out, pair->query),
                                rows(saved.lse, pair->query).contiguous()};
-        const Gradients one = attend_backward(method, rows(grad, pair->query), rows_of(in, *pair),
+        const Gradients one = attend_backward(method, rows(grad, pair->query), rows_in(in, *pair),
                                               seen, pair->mask, pair->attrs);
-        rows_of(to.q, pair->query).add_(one.q);
-        rows_of(to.k, pair->key).add_(one.k);
-        rows_of(to.v, pair->key).add_(one.v);
+        rows_in(to.q, pair->query).add_(one.q);
+        rows_in(to.k, pair->key).add_(one.k);
+        rows_in(to.v, pair->key).add_(one.v);
       }
     }
   });

@@ -9,6 +9,7 @@
 
 #include "engine/base/error.h"
 #include "real/cuda/cuda.h"
+#include "real/kernels/matrix_rows.h"
 
 namespace trainyard {
 
@@ -21,8 +22,6 @@ bool is_8_bit(at::ScalarType type) {
 }
 
 double largest(at::ScalarType type) { return type == at::kFloat8_e5m2 ? 57344 : 448; }
-
-at::Tensor rows_of(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 at::Tensor known(const at::Tensor& scale) { return scale.masked_fill(scale.eq(0), 1); }
 

@@ -1,6 +1,7 @@
 // RMS norm of each head of q and of k, by itself, in [q k v]; v stays. Of every head 1 / root mean
 // square is saved, in accumulation type: [B, S, N + Nkv].
 #include "real/kernels/kernels.h"
+#include "real/kernels/norm_factor.h"
 
 namespace trainyard {
 
@@ -24,17 +25,12 @@ void copy_values(const at::Tensor& from, at::Tensor& to, const OpAttrs& attrs) {
   to.narrow(-1, first, width).copy_(from.narrow(-1, first, width));
 }
 
-/// The factor of each feature, in the statistics' type.
-at::Tensor factor(const at::Tensor& weight, const OpAttrs& attrs, at::ScalarType type) {
-  return attrs.shift == 0 ? weight.to(type) : weight.to(type).add(attrs.shift);
-}
-
 void normalize(const OpAttrs& attrs, const at::Tensor& from, const at::Tensor& weight,
                const at::Tensor& to, const at::Tensor& statistics) {
   const auto type = statistics.scalar_type();
   const at::Tensor x = from.to(type);
   const at::Tensor rstd = at::mean(at::square(x), {-1}, /*keepdim=*/true).add_(attrs.eps).rsqrt_();
-  to.copy_(at::mul(x, rstd).mul_(factor(weight, attrs, type)));
+  to.copy_(at::mul(x, rstd).mul_(norm_factor(weight, attrs, type)));
   statistics.copy_(rstd);
 }
 
@@ -48,7 +44,7 @@ void normalize_backward(const OpAttrs& attrs, const at::Tensor& dy_of, const at:
   const at::Tensor dyn = at::mul(dy, n);
   dw.add_(at::sum(dyn, {0, 1, 2}));
   if (!dx.defined()) return;
-  const at::Tensor w = factor(weight, attrs, type);
+  const at::Tensor w = norm_factor(weight, attrs, type);
   const at::Tensor mean = at::mean(at::mul(dyn, w), {-1}, /*keepdim=*/true);
   dx.copy_(at::mul(dy, w).sub_(at::mul(n, mean)).mul_(rstd));
 }

@@ -1,13 +1,12 @@
 // GEMMs with weights: x [.., K], w [N, K], b [N] -> x w^T + b [.., N].
 #include "real/kernels/fp8.h"
 #include "real/kernels/kernels.h"
+#include "real/kernels/matrix_rows.h"
 #include "real/kernels/weight_gradient.h"
 
 namespace trainyard {
 
 namespace {
-
-at::Tensor rows_of(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 /// Adds the sum over the rows of dy [M, N] to the bias gradient [N].
 void add_bias_gradient(const at::Tensor& dy, at::Tensor gradient) {

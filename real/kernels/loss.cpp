@@ -5,6 +5,7 @@
 
 #include "real/cuda/cuda.h"
 #include "real/kernels/kernels.h"
+#include "real/kernels/matrix_rows.h"
 
 namespace trainyard {
 
@@ -63,8 +64,6 @@ at::Tensor at_labels(const at::Tensor& x, const LocalLabels& labels) {
       .squeeze(1)
       .masked_fill_(at::logical_not(labels.here), 0);
 }
-
-at::Tensor rows_of(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }
 
 }  // namespace
 

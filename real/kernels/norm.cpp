@@ -4,6 +4,7 @@
 
 #include "real/cuda/cuda.h"
 #include "real/kernels/kernels.h"
+#include "real/kernels/norm_factor.h"
 
 namespace trainyard {
 
@@ -89,15 +90,6 @@ void layer_norm_b(KernelCall& call) {
   if (biased) call.accumulates[1].add_(db);
 }
 
-namespace {
-
-/// The factor of each feature of an RMS norm.
-at::Tensor factor(const at::Tensor& weight, const OpAttrs& attrs, at::ScalarType type) {
-  return attrs.shift == 0 ? weight.to(type) : weight.to(type).add(attrs.shift);
-}
-
-}  // namespace
-
 /// A GPU has a kernel for the whole norm, with weights of x's type.
 bool is_fused(const at::Tensor& x, const at::Tensor& weight, const OpAttrs& attrs) {
   return x.is_cuda() && attrs.shift == 0 && attrs.groups == 1 &&
@@ -122,7 +114,7 @@ void rms_norm(KernelCall& call) {
   const std::int64_t groups = call.write_shapes[1].back();  // of this rank
   const at::Tensor x = by_group(call.read(0).to(type), attrs, groups);
   const at::Tensor rstd = at::mean(at::square(x), {-1}, /*keepdim=*/true).add_(attrs.eps).rsqrt_();
-  const at::Tensor w = by_group(factor(call.read(1), attrs, type), attrs, groups);
+  const at::Tensor w = by_group(norm_factor(call.read(1), attrs, type), attrs, groups);
   call.set(0, at::mul(x, rstd).mul_(w).to(call.write_types[0]).view(call.write_shapes[0]));
   call.set(1, rstd.view(call.write_shapes[1]));
 }
@@ -148,7 +140,7 @@ void rms_norm_b(KernelCall& call) {
   const at::Tensor dyn = at::mul(dy, n);
   call.accumulates[0].add_(at::sum(dyn.view({-1, call.read(2).size(0)}), {0}));
   if (call.writes.empty()) return;
-  const at::Tensor w = by_group(factor(call.read(2), attrs, type), attrs, groups);
+  const at::Tensor w = by_group(norm_factor(call.read(2), attrs, type), attrs, groups);
   const at::Tensor mean = at::mean(at::mul(dyn, w), {-1}, /*keepdim=*/true);
   const at::Tensor dx = at::mul(dy, w).sub_(at::mul(n, mean)).mul_(r).to(call.write_types[0]);
   call.set(0, dx.view(call.write_shapes[0]));

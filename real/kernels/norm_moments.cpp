@@ -5,6 +5,7 @@
 // an RMS norm, [.., 2], all but the sum. With n features, mean m = sum / n (of an RMS norm 0),
 // v = squares / n - m^2 and r = 1 / sqrt(v + eps): y = (x - m) r w + b.
 #include "real/kernels/kernels.h"
+#include "real/kernels/norm_factor.h"
 
 namespace trainyard {
 
@@ -36,10 +37,6 @@ at::Tensor standardised(const at::Tensor& x, const RowStatistics& of) {
   return at::mul(out, of.rstd);
 }
 
-at::Tensor factor(const at::Tensor& weight, const OpAttrs& attrs, at::ScalarType type) {
-  return attrs.shift == 0 ? weight.to(type) : weight.to(type).add(attrs.shift);
-}
-
 at::Tensor over_rows(const at::Tensor& x) { return at::sum(x.view({-1, x.size(-1)}), {0}); }
 
 }  // namespace
@@ -64,7 +61,7 @@ void normalize(KernelCall& call) {  // reads x, moments, w[, b]
   const at::Tensor& moments = call.read(1);
   const at::ScalarType type = moments.scalar_type();
   at::Tensor y = standardised(call.read(0), statistics_of(moments, call.attrs->eps));
-  y.mul_(factor(call.read(2), *call.attrs, type));
+  y.mul_(norm_factor(call.read(2), *call.attrs, type));
   if (!call.attrs->unbiased) y.add_(call.read(3).to(type));
   call.set(0, y.to(call.write_types[0]));
 }
@@ -80,7 +77,7 @@ void normalize_b(KernelCall& call) {
   call.accumulates[0].add_(over_rows(at::mul(dy, z)));
   if (!call.attrs->unbiased) call.accumulates[1].add_(over_rows(dy));
   if (call.writes.empty()) return;
-  const at::Tensor g = at::mul(dy, factor(call.read(3), *call.attrs, type));
+  const at::Tensor g = at::mul(dy, norm_factor(call.read(3), *call.attrs, type));
   call.set(0, at::mul(g, of.rstd).to(call.write_types[0]));
   if (call.writes.size() < 2) return;
   const at::Tensor dv =
