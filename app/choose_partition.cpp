@@ -60,7 +60,7 @@ void check_named_cuts(const Prepared& prepared) {
     const StageCut& cut = cuts[i];
     const OpId begin = op_of_cut(training.graph, cut);
     const std::string text =
-        is_by_name(cut) ? quoted(cut.at) : "layer " + std::to_string(cut.layer);
+        is_by_name(cut) ? in_quotes(cut.at) : "layer " + std::to_string(cut.layer);
     if (begin == kNoIndex) {
       fail_at(prepared.study, cut_key(prepared.study, i),
               "no module and no op is named " + text +

@@ -204,9 +204,9 @@ std::vector<FitRow> rows_to_fit(const FitProblem& all, const std::string& leave_
   std::erase_if(rows, [&](const FitRow& row) { return row.family == leave_out; });
   if (rows.size() == all.rows().size()) {
     std::vector<std::string> known;
-    for (const std::string& family : families_of(all.rows())) known.push_back(quoted(family));
-    throw ConfigError("--leave-out: no row is of the family " + quoted(leave_out) + "; there are " +
-                      join_words(known));
+    for (const std::string& family : families_of(all.rows())) known.push_back(in_quotes(family));
+    throw ConfigError("--leave-out: no row is of the family " + in_quotes(leave_out) +
+                      "; there are " + join_words(known));
   }
   if (rows.empty())
     throw ConfigError("--leave-out: every row is of this family; none is left to fit to");

@@ -192,7 +192,7 @@ int run_list(const std::string& what) {
     return kDone;
   }
   const std::vector<std::string> known = list_topics();
-  throw ConfigError("list knows nothing called " + quoted(what) + did_you_mean(what, known) +
+  throw ConfigError("list knows nothing called " + in_quotes(what) + did_you_mean(what, known) +
                     "; it has " + join_words(known));
 }
 

@@ -14,13 +14,13 @@ namespace {
 std::string minutes_problem(const std::string& text) {
   const auto minutes = parse_number(text);
   if (minutes && *minutes >= 0.2 && *minutes <= 1440) return "";
-  return "expected 0.2 to 1440 minutes, got " + trainyard::quoted(text);
+  return "expected 0.2 to 1440 minutes, got " + in_quotes(text);
 }
 
 /// "" where the text is a device that train, emulate and calibrate know.
 std::string device_problem(const std::string& text) {
   if (text == "cpu" || text == "cuda") return "";
-  return "expected cpu or cuda (a GPU), got " + trainyard::quoted(text);
+  return "expected cpu or cuda (a GPU), got " + in_quotes(text);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ void check_options(const PredictOptions& options) {
   }
   const std::string& fidelity = options.fidelity;
   if (!fidelity.empty() && fidelity != "analytic" && fidelity != "fluid" && fidelity != "step") {
-    throw ConfigError("--fidelity: unknown fidelity " + quoted(fidelity) +
+    throw ConfigError("--fidelity: unknown fidelity " + in_quotes(fidelity) +
                       "; this version has analytic, fluid and step");
   }
 }

@@ -328,8 +328,8 @@ int CommandLine::refuse_unknown(const std::vector<CLI::App*>& commands, bool jso
   for (const CLI::App* command : commands) names.push_back(command->get_name());
   names.emplace_back("test");
   return report_error(kWrongInput,
-                      "no command is called " + quoted(argv_[1]) + did_you_mean(argv_[1], names) +
-                          "; there are " + join_words(names),
+                      "no command is called " + in_quotes(argv_[1]) +
+                          did_you_mean(argv_[1], names) + "; there are " + join_words(names),
                       "", json);
 }
 

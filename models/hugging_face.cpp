@@ -117,7 +117,7 @@ Activation t5_activation(const JsonObject& json) {
   const auto* const known = std::find_if(std::begin(kT5Activations), std::end(kT5Activations),
                                          [&](const T5Activation& one) { return one.name == name; });
   if (known == std::end(kT5Activations)) {
-    json.fail("feed_forward_proj", "unknown activation " + trainyard::quoted(name) +
+    json.fail("feed_forward_proj", "unknown activation " + in_quotes(name) +
                                        "; expected relu, gelu, gated-gelu or gated-silu");
   }
   if (json.text("dense_act_fn", known->function) != known->function) {
@@ -217,11 +217,11 @@ constexpr UnmodelledType kUnmodelled[] = {
 [[noreturn]] void refuse_type(const JsonObject& json, const std::string& type) {
   std::vector<std::string> known;
   for (const Reader& reader : kReaders) known.emplace_back(reader.type);
-  std::string problem = type.empty() ? "missing" : "unknown model type " + trainyard::quoted(type);
+  std::string problem = type.empty() ? "missing" : "unknown model type " + in_quotes(type);
   std::string otherwise = type.empty() ? "" : "; an ONNX file of it may be read (docs/onnx.md)";
   for (const UnmodelledType& one : kUnmodelled) {
     if (one.type != type) continue;
-    problem = trainyard::quoted(type) + " is not modelled: it has " + std::string(one.lacks);
+    problem = in_quotes(type) + " is not modelled: it has " + std::string(one.lacks);
     if (one.lacks.find("experts") != std::string_view::npos) otherwise.clear();
   }
   const std::string last = known.back();

@@ -34,8 +34,8 @@ std::int64_t square(const JsonObject& json, const char* key, std::int64_t otherw
 std::int64_t read_classes(const JsonObject& json) {
   const std::string problem = json.text("problem_type", "single_label_classification");
   if (problem != "single_label_classification")
-    json.fail("problem_type", trainyard::quoted(problem) +
-                                  " is not modelled; expected single_label_classification");
+    json.fail("problem_type",
+              in_quotes(problem) + " is not modelled; expected single_label_classification");
   const std::optional<JsonObject> labels = json.object("id2label");
   if (!labels) return json.integer("num_labels", 2, 2);
   const auto classes = static_cast<std::int64_t>(labels->json().size());
@@ -134,8 +134,7 @@ ModelConfig read_resnet(const JsonObject& json) {
   c.activation = Activation::kRelu;
   const std::string kind = json.text("layer_type", "bottleneck");
   if (kind != "basic" && kind != "bottleneck")
-    json.fail("layer_type",
-              "unknown layer " + trainyard::quoted(kind) + "; expected basic or bottleneck");
+    json.fail("layer_type", "unknown layer " + in_quotes(kind) + "; expected basic or bottleneck");
   const bool bottleneck = kind == "bottleneck";
 
   const Integers depths = json.integers("depths", {3, 4, 6, 3});

@@ -29,7 +29,7 @@ const char* what_lacks(const std::string& kind) {
   const std::string expected =
       may_scale ? "; expected default, linear or llama3" : "; expected default";
   const char* const lacks = what_lacks(kind);
-  rope.fail(key, trainyard::quoted(kind) + " is not modelled" +
+  rope.fail(key, in_quotes(kind) + " is not modelled" +
                      (lacks == nullptr ? std::string() : std::string(" (") + lacks + ")") +
                      expected);
 }

@@ -55,7 +55,7 @@ class Grouper {
       std::string known;
       for (const auto& [name, of] : levels_) known += (known.empty() ? "" : ", ") + name;
       throw ConfigError({}, "model.layer_pattern",
-                        "no module is called " + quoted(pattern) +
+                        "no module is called " + in_quotes(pattern) +
                             (known.empty() ? "" : "; expected one of: " + printable(known, 400)));
     }
     end_layers(number(level));

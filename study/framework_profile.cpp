@@ -41,7 +41,7 @@ void check_like(Study& study, const StudyResolvers& resolvers) {
   const auto found = find_like(framework.like, resolvers);
   if (!found) {
     fail_at(study, "framework.like",
-            "no software profile is named " + quoted(framework.like) +
+            "no software profile is named " + in_quotes(framework.like) +
                 known_names(framework.like, resolvers, kSoftware));
   }
   study.warnings.push_back(
@@ -170,10 +170,10 @@ SoftwareProfile resolve_framework(Study& study, const HardwareProfile& hardware,
     if (!found) {
       if (resolvers.software(framework.name, ""))
         fail_at(study, "framework.version",
-                framework.name + " has no profile of version " + quoted(framework.version) +
+                framework.name + " has no profile of version " + in_quotes(framework.version) +
                     "; `trainyard list frameworks` has those that there are");
       fail_at(study, "framework.name",
-              "no software profile is named " + quoted(framework.name) +
+              "no software profile is named " + in_quotes(framework.name) +
                   known_names(framework.name, resolvers, kSoftware) +
                   "; for other software write {name: " + framework.name +
                   ", like: megatron-lm-current}, or torchtitan-eager for kernels of plain PyTorch");

@@ -29,19 +29,20 @@ PairCost read_pair(const YamlNode& node) {
   return {read_cost(parts[0], true), read_cost(parts[1], false)};
 }
 
-/// Places of devices by their numbers, as text.
-using Places = std::map<std::string, std::size_t>;
+/// DevicePlaces of devices by their numbers, as text.
+using DevicePlaces = std::map<std::string, std::size_t>;
 
-std::size_t device_called(const Places& places, const std::string& text, const YamlNode& where) {
+std::size_t device_called(const DevicePlaces& places, const std::string& text,
+                          const YamlNode& where) {
   const auto found = places.find(text);
-  if (found == places.end()) where.fail(quoted(text) + " is none of the devices");
+  if (found == places.end()) where.fail(in_quotes(text) + " is none of the devices");
   return found->second;
 }
 
 }  // namespace
 
 PairCosts read_pair_costs(const YamlNode& pairs, const std::vector<std::int64_t>& devices) {
-  Places places;
+  DevicePlaces places;
   for (std::size_t at = 0; at < devices.size(); ++at) places[std::to_string(devices[at])] = at;
   PairCosts costs(devices.size(), std::vector<PairCost>(devices.size(), {0, kUnsaid}));
   pairs.each_entry([&](const std::string& key, const YamlNode& value) {

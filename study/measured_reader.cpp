@@ -43,13 +43,14 @@ CurvePoint read_point(const YamlNode& node) {
 }
 
 /// The points of a profile with their places.
-struct Places {
+struct PointPlaces {
   FastestKernels fastest;
   std::vector<YamlNode> nodes;  // by the id in `fastest`
 };
 
 std::pair<std::vector<CurvePoint>, Provenance> read_entry(const YamlNode& node,
-                                                          const KernelForm& form, Places& places) {
+                                                          const KernelForm& form,
+                                                          PointPlaces& places) {
   const YamlNode points = node.at("points");
   std::vector<CurvePoint> read;
   for (const YamlNode& point : points.items()) {
@@ -66,7 +67,7 @@ std::pair<std::vector<CurvePoint>, Provenance> read_entry(const YamlNode& node,
   return {std::move(read), std::move(provenance)};
 }
 
-MeasuredKernels read_set(const YamlNode& node, Places& places) {
+MeasuredKernels read_set(const YamlNode& node, PointPlaces& places) {
   MeasuredKernels set;
   set.ranks = node.at("ranks").as_integer(1, 1 << 20);
   const YamlNode launch = node.at("launch");
@@ -81,7 +82,7 @@ MeasuredKernels read_set(const YamlNode& node, Places& places) {
   }
   const YamlNode columns = node.at("columns");
   if (columns.as_string() != kPointColumns)
-    columns.fail(std::string("expected ") + quoted(kPointColumns));
+    columns.fail(std::string("expected ") + in_quotes(kPointColumns));
   const YamlNode curves = node.at("curves");
   std::map<KernelForm, std::vector<CurvePoint>> points;
   for (const std::string& name : curves.keys()) {
@@ -89,7 +90,7 @@ MeasuredKernels read_set(const YamlNode& node, Places& places) {
     const std::optional<KernelForm> form = parse_kernel_form(name);
     if (!form)
       entry.fail("expected a form of a kernel such as 'linear bf16 bf16 -> bf16', got " +
-                 quoted(name));
+                 in_quotes(name));
     auto [of_form, provenance] = read_entry(entry, *form, places);
     points.emplace(*form, std::move(of_form));
     set.forms.emplace(*form, std::move(provenance));
@@ -105,7 +106,7 @@ std::string percent_over(double rate, double stated) {
 }
 
 /// A profile that contradicts itself was not measured on one machine, or not in one state of it.
-void check_rates(const Places& places, const HardwareProfile& stated) {
+void check_rates(const PointPlaces& places, const HardwareProfile& stated) {
   for (const auto& [type, best] : places.fastest.products()) {
     const auto peak = stated.peak.find(type);
     if (peak == stated.peak.end() || best.rate <= kMostOverStated * peak->second) continue;
@@ -130,7 +131,7 @@ void check_rates(const Places& places, const HardwareProfile& stated) {
 std::vector<std::shared_ptr<const MeasuredKernels>> read_measured_kernels(
     const YamlNode& node, const HardwareProfile& stated) {
   std::vector<std::shared_ptr<const MeasuredKernels>> sets;
-  Places places;
+  PointPlaces places;
   for (const YamlNode& item : node.items()) {
     sets.push_back(std::make_shared<const MeasuredKernels>(read_set(item, places)));
     if (sets.size() > 1 && sets.back()->ranks <= sets[sets.size() - 2]->ranks) {

@@ -29,7 +29,7 @@ Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolv
   const std::string name = node.as_text();
   if (is_path(name)) {
     if (!name.ends_with(".yaml") && !name.ends_with(".yml"))
-      node.fail("a file of a cluster ends in .yaml, got " + quoted(name));
+      node.fail("a file of a cluster ends in .yaml, got " + in_quotes(name));
     return read_named_file(study, node, resolvers.cluster_file);
   }
   refuse_path(node, "of a cluster ends in .yaml");
@@ -230,7 +230,7 @@ void read_speed(Section& cluster_section, Cluster& cluster) {
         index && std::trunc(*index) == *index && key.find_first_of(".eE+-") == std::string::npos;
     if (!whole || *index >= static_cast<double>(cluster.num_devices)) {
       value.fail("expected a device from 0 to " + std::to_string(cluster.num_devices - 1) +
-                 ", got " + quoted(key));
+                 ", got " + in_quotes(key));
     }
     const double factor = value.as_number();
     if (!(factor > 0) || factor > kFastestFactor) {
@@ -314,7 +314,7 @@ void require_profile(Study& study, const std::string& key, const StudyResolvers&
     return;
   }
   fail_at(study, key,
-          "no hardware profile is named " + quoted(device) +
+          "no hardware profile is named " + in_quotes(device) +
               known_names(device, resolvers, StudyResolvers::Names::kHardware));
 }
 

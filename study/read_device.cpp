@@ -10,7 +10,7 @@ std::string read_profile_file(const Study& study, const YamlNode& node,
   const std::string said = node.as_text();
   if (!said.ends_with(".yaml")) {
     node.fail("expected the .yaml file that trainyard calibrate --out wrote, got " +
-              trainyard::quoted(said));
+              in_quotes(said));
   }
   std::string absolute = absolute_path(study, node);
   try {

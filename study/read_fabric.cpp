@@ -113,7 +113,7 @@ std::optional<bool> read_switch(Section& section, std::string_view key) {
   if (!node) return std::nullopt;
   const std::string word = node->as_string();
   if (word != "on" && word != "true" && word != "off" && word != "false") {
-    node->fail("expected on or off, got " + quoted(word));
+    node->fail("expected on or off, got " + in_quotes(word));
   }
   return word == "on" || word == "true";
 }

@@ -56,7 +56,7 @@ LinkClass read_flat_link(Section& section, const std::string& key,
   const std::string& device = section.study().cluster.device;
   const std::optional<LinkClass> link = resolvers.link(kind, device);
   if (!link) {
-    node->fail("no curves for links of kind " + quoted(kind) + " between devices " + device +
+    node->fail("no curves for links of kind " + in_quotes(kind) + " between devices " + device +
                known_names(kind, resolvers, StudyResolvers::Names::kLinks));
   }
   record_link(section, key, {Origin::Kind::kPreset, node->pos(), "links of " + kind});

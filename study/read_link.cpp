@@ -236,7 +236,7 @@ bool read_link_by_kind(Section& parent, std::string_view key, LinkClass& link,
   }
   std::optional<LinkClass> found = resolvers.link(kind, device);
   if (!found) {
-    named.fail("no curves for links of kind " + quoted(kind) + " between devices " + device +
+    named.fail("no curves for links of kind " + in_quotes(kind) + " between devices " + device +
                known_names(kind, resolvers, StudyResolvers::Names::kLinks));
   }
   if (found->bandwidth <= 0)

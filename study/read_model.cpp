@@ -35,7 +35,7 @@ ModelConfig load_model(const Study& study, const YamlNode& node, const StudyReso
   }
   if (!name.ends_with(".json"))
     node.fail("a file of a model is a Hugging Face config.json or an .onnx file, got " +
-              quoted(name));
+              in_quotes(name));
   return read_named_file(study, node, resolvers.model_file);
 }
 

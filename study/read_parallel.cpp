@@ -99,7 +99,7 @@ void read_units(const Section& section, const YamlNode& node, ZeroConfig& zero) 
   if (node.is_scalar()) {
     if (node.as_string() == kLayerUnits) return;
     node.fail("expected layer, or a list of patterns of modules such as [\"*.layers.*\"], got " +
-              quoted(node.as_string()));
+              in_quotes(node.as_string()));
   }
   node.each_item([&](const YamlNode& item) {
     section.study().origins[units_item(zero.units.size())] = origin_of(item);
@@ -147,7 +147,7 @@ void read_zero_offload(Section& zero, ZeroConfig::Offload& offload) {
 }
 
 /// Keys that say how a stage divides mean nothing to lower ones.
-void warn_of_unused(const Section& section, Study& study) {
+void warn_of_unused_parallel(const Section& section, Study& study) {
   constexpr std::string_view kGathers[] = {"units", "layout", "prefetch", "gathers_in_flight",
                                            "reshard_after_forward"};
   const int stage = study.parallel.zero.stage;
@@ -208,7 +208,7 @@ void read_zero(Section& parallel, ZeroConfig& zero) {
                              [&](const YamlNode& units) { read_units(section, units, zero); });
         }}});
   section.finish();
-  warn_of_unused(section, parallel.study());
+  warn_of_unused_parallel(section, parallel.study());
 }
 
 /// PyTorch's word for stage 3.
@@ -245,7 +245,7 @@ std::string normalise_placement(const YamlNode& node) {
     node.fail(
         "expected letters of D, P, C, E, T, each at most once, such as DPT, or cluster, spread, "
         "stages or flat, got " +
-        quoted(node.as_string()));
+        in_quotes(node.as_string()));
   }
   return full_placement(letters);
 }

@@ -97,7 +97,7 @@ void read_modules(Section& section) {
     } else if (entry.find_first_of(".*") == std::string::npos) {
       item.fail(
           "expected core-attn, mlp, layernorm or a pattern of module paths such as '*.mlp', got " +
-          quoted(entry));
+          in_quotes(entry));
     }
     modules.push_back(entry);
   });

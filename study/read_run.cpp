@@ -97,7 +97,7 @@ void read_documents(Section& data) {
 }
 
 /// Where they say other than the default, as study.resolved.yaml does of every key.
-void warn_of_unused(const Section& section, Study& study) {
+void warn_of_unused_data(const Section& section, Study& study) {
   const DataConfig& data = study.data;
   const DataConfig usual;
   if (is_of_files(data)) return;
@@ -124,7 +124,7 @@ void read_data(Section& root) {
     data.path = unavailable ? path : absolute;
   }
   section.finish();
-  warn_of_unused(section, root.study());
+  warn_of_unused_data(section, root.study());
 }
 
 void read_checkpoint(Section& root) {
@@ -142,8 +142,8 @@ bool is_path(const std::string& text) {
 
 void refuse_path(const YamlNode& name, const std::string& file) {
   if (name.as_text().find('/') == std::string::npos) return;
-  name.fail("the name of a preset takes no path, got " + trainyard::quoted(name.as_text()) +
-            "; a file " + file);
+  name.fail("the name of a preset takes no path, got " + in_quotes(name.as_text()) + "; a file " +
+            file);
 }
 
 std::string path_from_study(const Study& study, const std::string& path) {

@@ -55,7 +55,7 @@ class ShardingReader {
     }
     if (!node.is_scalar()) {
       node.fail("expected a list with R, an axis or a list of axes per dim, or a spec such as " +
-                quoted("[R, R, tp] R(dp)"));
+                in_quotes("[R, R, tp] R(dp)"));
     }
     const std::string text = node.as_string();
     const TensorSpec spec = parse(node, text, 0);
@@ -69,7 +69,7 @@ class ShardingReader {
     node.each_item([&](const YamlNode& item) {
       const std::string dim = item.is_sequence() ? list_of(item) : item.as_string();
       const TensorSpec one = parse(item, "[" + dim + "]", 1);
-      if (one.dims.size() != 1) item.fail("expected one dim, got " + quoted(dim));
+      if (one.dims.size() != 1) item.fail("expected one dim, got " + in_quotes(dim));
       spec.dims.push_back(one.dims.front());
       require_once(item, spec);
     });
@@ -138,7 +138,7 @@ class ShardingReader {
       const TensorSpec use = parse(value, "[" + list + "]", 1);
       const Axes axes = use.dims.size() == 1 ? use.dims.front().parts.front().axes : Axes{};
       if (axes.empty() || use != spec_of(axes))
-        value.fail("expected an axis or a list of axes, got " + quoted(list));
+        value.fail("expected an axis or a list of axes, got " + in_quotes(list));
       if (const auto twice = static_cast<AxisSet>(seen & set_of(axes)); twice != 0) {
         value.fail("axis " + names_.axis_name(axes_of(twice).front()) +
                    " is named twice; an op uses it in one way");

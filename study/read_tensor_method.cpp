@@ -27,7 +27,7 @@ MeasuredMesh read_measured(const YamlNode& measured, const std::string& mesh) {
                         text.find_first_not_of("0123456789") == std::string::npos;
     if (!digits || std::stoi(text) > kMaxRanks)
       throw ConfigError(measured.key_pos(mesh), node.key_path(),
-                        "expected a mesh such as 2x4, got " + quoted(mesh));
+                        "expected a mesh such as 2x4, got " + in_quotes(mesh));
     return std::stoi(text);
   };
   MeasuredMesh out;

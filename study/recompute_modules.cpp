@@ -22,7 +22,7 @@ void check_recompute_modules(const Study& study, const Graph& model) {
     });
     if (!of_layer)
       fail_at(study, "recompute.modules",
-              quoted(entry) + " matches no module of a layer; there are " +
+              in_quotes(entry) + " matches no module of a layer; there are " +
                   join_words(modules.some_paths()));
   }
 }

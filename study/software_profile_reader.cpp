@@ -48,7 +48,7 @@ std::vector<std::string> read_schedules(const YamlNode& node) {
   for (const YamlNode& item : node.items()) {
     const std::string name = item.as_string();
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      item.fail("unknown schedule " + trainyard::quoted(name) + did_you_mean(name, known) +
+      item.fail("unknown schedule " + in_quotes(name) + did_you_mean(name, known) +
                 "; known: " + join_words(known));
     }
     schedules.push_back(name);

@@ -19,8 +19,9 @@ void check_split_modules(const Study& study, const Graph& model) {
   for (const std::string& pattern : parallel.tensor_modules) {
     // "*" matches the model as well.
     if (!modules.matched(pattern).empty()) continue;
-    fail_at(study, "parallel.tensor_modules",
-            quoted(pattern) + " matches no module; there are " + join_words(modules.some_paths()));
+    fail_at(
+        study, "parallel.tensor_modules",
+        in_quotes(pattern) + " matches no module; there are " + join_words(modules.some_paths()));
   }
   const auto planned = method_plan(parallel).plan(model);
   const auto* reason = std::get_if<Infeasible>(&planned);
@@ -35,8 +36,9 @@ void check_gathered_modules(const Study& study, const Graph& model) {
   const GivenModules modules(model);
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (!modules.matched(units[i]).empty()) continue;
-    fail_at(study, units_item(i),
-            quoted(units[i]) + " matches no module; there are " + join_words(modules.some_paths()));
+    fail_at(
+        study, units_item(i),
+        in_quotes(units[i]) + " matches no module; there are " + join_words(modules.some_paths()));
   }
 }
 

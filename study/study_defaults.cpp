@@ -243,7 +243,7 @@ std::string known_name(const std::string& name, const StudyResolvers& resolvers,
 
 void fail_unknown_name(const YamlNode& node, const std::string& noun, const std::string& name,
                        const StudyResolvers& resolvers, StudyResolvers::Names which) {
-  node.fail("unknown " + noun + " " + quoted(name) + known_names(name, resolvers, which));
+  node.fail("unknown " + noun + " " + in_quotes(name) + known_names(name, resolvers, which));
 }
 
 void resolve_defaults(Study& study, const StudyResolvers& resolvers) {

@@ -49,7 +49,7 @@ void refuse_option_into_name(const YamlNode& document, const std::string& assign
     if (!node || !node->is_scalar()) continue;
     const std::string path = assignment.substr(0, assignment.find('='));
     throw ConfigError({"--set " + printable(assignment), 0, 0}, printable(path),
-                      key + " is the name " + quoted(node->as_string()) + ", at " +
+                      key + " is the name " + in_quotes(node->as_string()) + ", at " +
                           to_string(node->pos()) + "; put --set '" + key +
                           "={preset: " + printable(node->as_string()) + "}' before this option");
   }
@@ -59,7 +59,7 @@ void refuse_option_into_name(const YamlNode& document, const std::string& assign
   std::string problem =
       "expected a study, a map with at least model, cluster and training.global_batch, got ";
   if (document.is_scalar())
-    problem += quoted(document.as_string());
+    problem += in_quotes(document.as_string());
   else
     problem += document.is_null() ? "nothing" : "a list";
   document.fail(problem);

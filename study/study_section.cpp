@@ -24,7 +24,7 @@ std::size_t read_word(const YamlNode& node, std::string_view noun, Words words, 
   const std::size_t found = place_of(known, known_name(text, known));
   if (found < known.size()) return found;
   const std::string available = join_words(known);
-  const std::string named = std::string(noun) + " " + quoted(text);
+  const std::string named = std::string(noun) + " " + in_quotes(text);
   if (std::find(planned.begin(), planned.end(), text) != planned.end()) {
     node.fail(named + " is not in this version, which has " + available);
   }
@@ -86,10 +86,10 @@ void refuse_bare_number(const StudyKey& key, const YamlNode& node) {
   const std::string text = node.as_string(), example(form->example);
   const std::optional<double> number = parse_number(text);
   if (number && std::abs(*number) < kAlreadyBase)
-    node.fail(quoted(text) + " has no unit; write " + text +
+    node.fail(in_quotes(text) + " has no unit; write " + text +
               example.substr(example.find_first_not_of(kDigits)));
   if (text.find_first_of(kDigits) != 0)
-    node.fail("expected a quantity such as " + example + ", got " + quoted(text));
+    node.fail("expected a quantity such as " + example + ", got " + in_quotes(text));
 }
 
 /// Refuses a value of a kind that no form of the key has, with what the key takes.
@@ -100,7 +100,7 @@ void refuse_kind(const StudyKey& key, const YamlNode& node) {
   const bool scalars =
       has_any<IntegerForm, NumberForm, FlagForm, TextForm, WordForm, QuantityForm, AnyForm>(key);
   if (node.is_scalar() && !scalars)
-    node.fail("expected " + takes_text(key) + ", got " + quoted(node.as_string()));
+    node.fail("expected " + takes_text(key) + ", got " + in_quotes(node.as_string()));
   if (node.is_sequence() && !lists && maps)
     node.fail("expected " + takes_text(key) + ", got a list");
 }
@@ -161,7 +161,7 @@ Section::Section(StudyDraft& draft, std::string path, std::optional<YamlNode> no
 
 const StudyKey& Section::entry(std::string_view key) const {
   const StudyKey* found = find_key(keys_, key);
-  if (found == nullptr) bug("the table of " + quoted(path_) + " has no key " + quoted(key));
+  if (found == nullptr) bug("the table of " + in_quotes(path_) + " has no key " + in_quotes(key));
   return *found;
 }
 
@@ -191,7 +191,7 @@ YamlNode Section::required(std::string_view key) {
   }
   // An empty --set, or a key without a value, says it and says nothing.
   if (contains(key)) node_->at(key).fail("expected a value, got nothing");
-  const std::string problem = "missing required key " + quoted(key);
+  const std::string problem = "missing required key " + in_quotes(key);
   try {
     if (node_) node_->fail(problem);
     fail_at(draft_, path_, problem);

@@ -282,7 +282,7 @@ void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
 /// ["*.mlp", "layernorm"].
 std::string list_text(const std::vector<std::string>& texts) {
   std::string text;
-  for (const std::string& one : texts) text += (text.empty() ? "" : ", ") + quoted(one);
+  for (const std::string& one : texts) text += (text.empty() ? "" : ", ") + in_quotes(one);
   return "[" + text + "]";
 }
 

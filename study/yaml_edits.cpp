@@ -46,8 +46,9 @@ std::shared_ptr<YamlNode::State>& slot_to_set(YamlNode::State& parent, const std
   if (parent.kind == Kind::kNull) parent.kind = Kind::kMap;
   if (parent.kind != Kind::kMap) {
     const std::string where = parent.pos.line > 0 ? ", at " + to_string(parent.pos) : "";
-    throw ConfigError(writer_pos, parent.key_path,
-                      "is " + describe(parent) + where + "; it has no " + quoted(key) + " to set");
+    throw ConfigError(
+        writer_pos, parent.key_path,
+        "is " + describe(parent) + where + "; it has no " + in_quotes(key) + " to set");
   }
   const auto [found, absent] = parent.index.emplace(key, parent.entries.size());
   if (absent) {

@@ -58,11 +58,11 @@ double read_quantity(const YamlNode::State& node, Dimension dimension) {
 }
 
 /// A scalar as YAML reads it back inside brackets.
-std::string flow_word(const std::string& text, bool in_quotes) {
+std::string flow_word(const std::string& text, bool with_quotes) {
   const bool plain =
       !text.empty() && text.find_first_of(",[]{}#:&*!|>'\"%@`\n\t") == std::string::npos &&
       text.front() != ' ' && text.back() != ' ' && text.front() != '-' && text.front() != '?';
-  if (!in_quotes && (plain || parse_number(text))) return text;
+  if (!with_quotes && (plain || parse_number(text))) return text;
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("''") : std::string(1, c);
   return out + "'";
@@ -138,7 +138,7 @@ std::optional<YamlNode> YamlNode::find(std::string_view key) const {
 
 YamlNode YamlNode::at(std::string_view key) const {
   std::optional<YamlNode> node = find(key);
-  if (!node) fail("missing required key " + quoted(key));
+  if (!node) fail("missing required key " + in_quotes(key));
   return *std::move(node);
 }
 
@@ -233,7 +233,7 @@ std::int64_t YamlNode::as_integer(std::int64_t least, std::int64_t most) const {
   if (!value) {
     const std::optional<double> number = parse_number(text);
     if (number && std::trunc(*number) == *number && std::abs(*number) > 1e15) {
-      fail("too large an integer: " + quoted(text));
+      fail("too large an integer: " + in_quotes(text));
     }
     expected(*state_, "an integer");
   }
@@ -270,7 +270,7 @@ BytesPerSecond YamlNode::as_bandwidth() const {
 Bytes YamlNode::as_bytes() const {
   const double bytes = std::round(read_quantity(*state_, Dimension::kBytes));
   constexpr double kLimit = 9e18;  // below 2^63
-  if (bytes > kLimit) fail("too large: " + quoted(state_->text));
+  if (bytes > kLimit) fail("too large: " + in_quotes(state_->text));
   return static_cast<Bytes>(bytes);
 }
 
@@ -284,7 +284,7 @@ std::int64_t YamlNode::as_num_nodes() const {
   }
   const double nodes = read_quantity(*state_, Dimension::kNodes);
   if (nodes < 1 || nodes > static_cast<double>(kMaxNodesPerLeaf) || std::trunc(nodes) != nodes) {
-    fail("expected a whole number of nodes, got " + quoted(state_->text));
+    fail("expected a whole number of nodes, got " + in_quotes(state_->text));
   }
   return static_cast<std::int64_t>(nodes);
 }

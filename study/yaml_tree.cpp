@@ -115,7 +115,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
     if (!tag.empty() && tag != "?" && tag != "!") {
-      fail(mark, "the tag " + quoted(tag) + "; tags have no meaning here, leave it out");
+      fail(mark, "the tag " + in_quotes(tag) + "; tags have no meaning here, leave it out");
     }
   }
 
@@ -155,7 +155,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (!expects_key() || !in_block_.back()) return;  // {a, b} is short for {a: null, b: null}
     while (end < text_.size() && (text_[end] == ' ' || text_[end] == '\t')) ++end;
     if (end >= text_.size() || text_[end] != ':')
-      fail(mark, "expected ':' after the key " + quoted(value));
+      fail(mark, "expected ':' after the key " + in_quotes(value));
   }
 
   bool expects_key() const {
@@ -268,7 +268,7 @@ std::string describe(const YamlNode::State& node) {
     case YamlNode::State::Kind::kMap: return "a map";
     case YamlNode::State::Kind::kScalar: break;
   }
-  return quoted(node.text);
+  return in_quotes(node.text);
 }
 
 ConfigError State::error(const std::string& problem) const {

@@ -92,7 +92,7 @@ const std::string& without_files(const std::string& path) {
     const fs::file_status there = fs::status(at, ignored);
     if (fs::is_directory(there)) break;
     if (fs::exists(there))
-      throw ConfigError("--out " + path + ": " + trainyard::quoted(at.string()) +
+      throw ConfigError("--out " + path + ": " + in_quotes(at.string()) +
                         " is a file; name a folder");
   }
   return path;

@@ -49,7 +49,7 @@ bool is_as_written(const fs::path& entry) {
 }
 
 std::string named(const std::vector<std::string>& names) {
-  std::string text = trainyard::quoted(names.front());
+  std::string text = in_quotes(names.front());
   if (names.size() > 1) text += " and " + std::to_string(names.size() - 1) + " more";
   return text;
 }
@@ -78,7 +78,7 @@ std::vector<std::string> check_output_folder(const std::string& folder, const Wr
       foreign.push_back(name);
       // A file that is to be written finds a folder in its place.
       if (is_one_of(name, own))
-        refuse(folder, trainyard::quoted(name) + ", which is none that trainyard wrote");
+        refuse(folder, in_quotes(name) + ", which is none that trainyard wrote");
       continue;
     }
     written.push_back(name);
@@ -102,8 +102,7 @@ std::vector<std::string> check_output_folder(const std::string& folder, const Wr
                        ", and nothing that says which command wrote it; name another folder, or "
                        "say --overwrite");
   }
-  refuse(folder, "what trainyard " + found->command + " wrote of " +
-                     trainyard::quoted(found->input) +
+  refuse(folder, "what trainyard " + found->command + " wrote of " + in_quotes(found->input) +
                      (found->command == by.command ? ", another input" : "") +
                      "; name another folder, or say --overwrite");
 }

@@ -20,7 +20,7 @@ Prepared prepare_node(const YamlNode& study, const std::vector<std::string>& set
   std::filesystem::path path = study.as_string();
   if (path.is_relative()) path = std::filesystem::path(study.pos().file).parent_path() / path;
   if (!std::filesystem::is_regular_file(path))
-    study.fail("there is no file " + trainyard::quoted(path.string()));
+    study.fail("there is no file " + in_quotes(path.string()));
   return prepare(path.string(), sets);
 }
 

@@ -18,7 +18,7 @@ class NamedNodes {
   /// The number of `name`, written at `where`, which is refused where the name is taken.
   std::size_t add(const std::string& name, const YamlNode& where) {
     if (!number_.emplace(name, names_.size()).second)
-      where.fail("two are called " + trainyard::quoted(name));
+      where.fail("two are called " + in_quotes(name));
     names_.push_back(name);
     return names_.size() - 1;
   }
@@ -29,7 +29,7 @@ class NamedNodes {
   /// The node that `where` names; refused where there is none.
   std::size_t at(const YamlNode& where) const {
     const auto found = find(where.as_string());
-    if (!found) where.fail("no node is called " + trainyard::quoted(where.as_string()));
+    if (!found) where.fail("no node is called " + in_quotes(where.as_string()));
     return *found;
   }
   const std::string& name(std::size_t number) const { return names_[number]; }

@@ -55,8 +55,8 @@ TensorSpec read_spec(const YamlNode& node, const Extents& extents, const DeviceM
   const std::string text = node.as_string();
   const auto parsed = has_names(node) ? parse_spec(text, mesh) : parse_numbered_spec(text, mesh);
   if (const auto* error = std::get_if<SpecTextError>(&parsed)) {
-    node.fail("character " + std::to_string(error->column) + " of " + trainyard::quoted(text) +
-              ": " + error->problem);
+    node.fail("character " + std::to_string(error->column) + " of " + in_quotes(text) + ": " +
+              error->problem);
   }
   const TensorSpec& spec = std::get<TensorSpec>(parsed);
   if (const auto wrong = spec_problem(spec, extents, mesh)) node.fail(*wrong);
@@ -73,8 +73,7 @@ bool says(const YamlNode& problem, const char* key, const char* word, const char
   if (!node) return false;
   const std::string text = node->as_string();
   if (text != word && text != otherwise)
-    node->fail(std::string("expected ") + otherwise + " or " + word + ", got " +
-               trainyard::quoted(text));
+    node->fail(std::string("expected ") + otherwise + " or " + word + ", got " + in_quotes(text));
   return text == word;
 }
 

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 std::string no_problem(const std::string& name) {
   std::vector<std::string> names;
   for (const SolveProblem& problem : solve_problems()) names.emplace_back(problem.name);
-  return "no problem is called " + trainyard::quoted(name) + did_you_mean(name, names) +
+  return "no problem is called " + in_quotes(name) + did_you_mean(name, names) +
          "; this version has " + join_words(names);
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMostRanks = 65'536;
+constexpr std::int64_t kMostRanksOfMesh = 65'536;
 constexpr std::int64_t kMostLevels = 16;
 constexpr std::int64_t kMostShownUnits = 64;  // of a matrix between them
 
@@ -78,7 +78,7 @@ CommunicationMatrix read_matrix(const YamlNode& node) {
   std::int64_t devices = 1;
   for (const YamlNode& item : node.items()) {
     CommunicationLevel level;
-    level.units = item.at("units").as_integer(1, kMostRanks);
+    level.units = item.at("units").as_integer(1, kMostRanksOfMesh);
     level.group = read_bandwidth(item.at("group"));
     const auto between = given(item, "between");
     if (between)
@@ -88,8 +88,8 @@ CommunicationMatrix read_matrix(const YamlNode& node) {
     item.finish();
     matrix.push_back(level);
     devices *= level.units;
-    if (devices > kMostRanks || std::ssize(matrix) > kMostLevels)
-      node.fail("expected at most " + std::to_string(kMostRanks) + " ranks on " +
+    if (devices > kMostRanksOfMesh || std::ssize(matrix) > kMostLevels)
+      node.fail("expected at most " + std::to_string(kMostRanksOfMesh) + " ranks on " +
                 std::to_string(kMostLevels) + " levels");
   }
   if (matrix.empty()) node.fail("expected levels, the outermost first");
@@ -120,9 +120,9 @@ std::vector<MeasuredMesh> read_measured(const YamlNode& node) {
     const auto ranks = [&](const std::string& text) {
       const auto number = parse_number(text);
       // One way to write a mesh: "02x4" would be 2x4 again.
-      if (!number || *number < 1 || *number > kMostRanks || number_text(*number) != text)
+      if (!number || *number < 1 || *number > kMostRanksOfMesh || number_text(*number) != text)
         throw ConfigError(node.key_pos(mesh), pair.key_path(),
-                          "expected a mesh such as 2x4, got " + trainyard::quoted(mesh));
+                          "expected a mesh such as 2x4, got " + in_quotes(mesh));
       return static_cast<int>(*number);
     };
     MeasuredMesh one;
@@ -209,7 +209,7 @@ Json solve_atp_mesh(const YamlNode& problem) {
     problem.fail("says no bandwidths; write matrix, cluster or measured");
   std::int64_t ranks = devices_of(matrix);
   if (!of_links) ranks = std::int64_t{measured[0].d1} * measured[0].d2;
-  const std::int64_t most = of_links ? std::min(ranks, kMostRanks) : ranks;
+  const std::int64_t most = of_links ? std::min(ranks, kMostRanksOfMesh) : ranks;
   if (const auto node = given(problem, "ranks")) ranks = node->as_integer(1, most);
   if (ranks > most) problem.fail("has more than " + std::to_string(most) + " ranks; say how many");
   for (const MeasuredMesh& one : measured) {

@@ -26,7 +26,7 @@ LoweredRow read_row(const YamlNode& node) {
     const auto word = parse_word(text);
     if (!word) {
       item.fail("expected an action such as 0F0, 2RECV_B3, 1UNSHARD or (0F7;7B3)OVERLAP_F_B, got " +
-                trainyard::quoted(text));
+                in_quotes(text));
     }
     row.insert(row.end(), word->begin(), word->end());
     if (word->empty()) row.push_back({});
@@ -34,7 +34,7 @@ LoweredRow read_row(const YamlNode& node) {
       if (action.stage >= kMostStages || action.microbatch >= kMostMicrobatches) {
         item.fail("expected a stage below " + std::to_string(kMostStages) +
                   " and a microbatch below " + std::to_string(kMostMicrobatches) + ", got " +
-                  trainyard::quoted(text));
+                  in_quotes(text));
       }
     }
   }
@@ -155,7 +155,7 @@ Json solve_lower(const YamlNode& problem) {
       }
     } else {
       pass.fail("expected add_unshard, add_reduce_grad, merge_backward or add_send_recv, got " +
-                trainyard::quoted(name));
+                in_quotes(name));
     }
   }
   if (merged && !sends) merge->fail("merges what pass add_send_recv puts in; add it to passes");

@@ -128,7 +128,7 @@ Json solve_device_mesh(const YamlNode& problem) {
     const std::string word = rules->as_string();
     colossal = word == "colossal";
     if (!colossal && word != "levels")
-      rules->fail("expected levels or colossal, got " + trainyard::quoted(word));
+      rules->fail("expected levels or colossal, got " + in_quotes(word));
   }
   const auto [devices, pairs] = read_pairs(problem, colossal);
   const PairMesh mesh = colossal ? mesh_of_fastest_groups(pairs) : mesh_of_levels(pairs);

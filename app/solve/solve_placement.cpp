@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMostRanks = 100'000;
+constexpr std::int64_t kMostPlaced = 100'000;
 
 struct Degree {
   char letter;
@@ -35,7 +35,7 @@ std::string read_order(const YamlNode& problem) {
   std::ranges::sort(letters);
   if (letters != "DPT") {
     node->fail("expected the letters D, P and T in some order, cluster or spread, got " +
-               trainyard::quoted(word));
+               in_quotes(word));
   }
   return word;
 }
@@ -46,10 +46,10 @@ Degrees read_degrees(const YamlNode& problem) {
   std::int64_t ranks = 1;
   for (Degree& degree : out) {
     if (const auto node = given(degrees, degree.name))
-      degree.size = node->as_integer(1, kMostRanks);
+      degree.size = node->as_integer(1, kMostPlaced);
     ranks *= degree.size;
-    if (ranks > kMostRanks)
-      degrees.fail("expected at most " + std::to_string(kMostRanks) + " ranks");
+    if (ranks > kMostPlaced)
+      degrees.fail("expected at most " + std::to_string(kMostPlaced) + " ranks");
   }
   degrees.finish();
   // The rightmost letter's neighbours are neighbours among ranks.

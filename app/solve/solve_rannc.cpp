@@ -15,11 +15,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMost = 1'000'000;        // samples, devices, microbatches
-constexpr double kMostSteps = 4e9;               // of a search for stages
-constexpr double kMostTrialSteps = 2e11;         // of all of them
-constexpr std::size_t kMostStageBlocks = 1'000;  // whose ranges are listed
-constexpr std::int64_t kMostListed = 100'000;    // samples per microbatch and rank
+constexpr std::int64_t kMostOfAKind = 1'000'000;  // samples, devices, microbatches
+constexpr double kMostSearchSteps = 4e9;          // of a search for stages
+constexpr double kMostTrialSteps = 2e11;          // of all of them
+constexpr std::size_t kMostStageBlocks = 1'000;   // whose ranges are listed
+constexpr std::int64_t kMostListed = 100'000;     // samples per microbatch and rank
 
 StageRule read_rule(const YamlNode& problem) {
   const auto node = given(problem, "rule");
@@ -27,7 +27,7 @@ StageRule read_rule(const YamlNode& problem) {
   const std::string name = node->as_string();
   if (name == "paper") return StageRule::kPaper;
   if (name == "code") return StageRule::kCode;
-  if (name != "exact") node->fail("expected paper, code or exact, got " + trainyard::quoted(name));
+  if (name != "exact") node->fail("expected paper, code or exact, got " + in_quotes(name));
   return StageRule::kExact;
 }
 
@@ -55,17 +55,17 @@ std::vector<SampleCost> read_blocks(const YamlNode& list) {
 
 std::int64_t integer_at(const YamlNode& problem, const char* key, const char* other,
                         std::int64_t otherwise) {
-  if (const auto node = given(problem, key)) return node->as_integer(1, kMost);
-  if (const auto node = given(problem, other)) return node->as_integer(1, kMost);
+  if (const auto node = given(problem, key)) return node->as_integer(1, kMostOfAKind);
+  if (const auto node = given(problem, other)) return node->as_integer(1, kMostOfAKind);
   return otherwise;
 }
 
 StageProblem read_stage_problem(const YamlNode& problem, std::size_t num_blocks) {
   StageProblem out;
   out.num_blocks = num_blocks;
-  out.stages = at_either(problem, "stages", "S").as_integer(1, kMost);
-  out.devices = at_either(problem, "devices", "D").as_integer(1, kMost);
-  out.batch = at_either(problem, "batch", "BS").as_integer(1, kMost);
+  out.stages = at_either(problem, "stages", "S").as_integer(1, kMostOfAKind);
+  out.devices = at_either(problem, "devices", "D").as_integer(1, kMostOfAKind);
+  out.batch = at_either(problem, "batch", "BS").as_integer(1, kMostOfAKind);
   out.replicas = integer_at(problem, "replicas", "R", 1);
   out.microbatches = integer_at(problem, "microbatches", "MB", 1);
   const auto memory = problem.find("M");
@@ -75,17 +75,17 @@ StageProblem read_stage_problem(const YamlNode& problem, std::size_t num_blocks)
   if (const auto node = given(problem, "samples")) {
     const std::string word = node->as_string();
     if (word != "floor" && word != "ceil")
-      node->fail("expected floor or ceil, got " + trainyard::quoted(word));
+      node->fail("expected floor or ceil, got " + in_quotes(word));
     out.round_up = word == "ceil";
   }
   if (const auto node = given(problem, "powers_of_two")) out.powers_of_two = node->as_bool();
   if (const auto node = given(problem, "d_min")) {
     const std::string word = node->as_string();
     if (word != "reset" && word != "kept")
-      node->fail("expected reset or kept, got " + trainyard::quoted(word));
+      node->fail("expected reset or kept, got " + in_quotes(word));
     out.keep_least_devices = word == "kept";
   }
-  if (stage_search_steps(out) > kMostSteps)
+  if (stage_search_steps(out) > kMostSearchSteps)
     problem.at("problem").fail("too many blocks, stages and devices to try all divisions");
   return out;
 }
@@ -112,7 +112,7 @@ WrittenBlocks read_blocks_of_graph(const YamlNode& problem, const BlockOptions& 
   bool none = false;
   if (const auto node = given(problem, "blocks")) {
     none = node->is_scalar() && node->as_string() == "none";
-    if (!none) options.count = node->as_integer(1, kMost);
+    if (!none) options.count = node->as_integer(1, kMostOfAKind);
   }
   if (const auto node = given(problem, "uncoarsening")) options.uncoarsen = node->as_bool();
   out.blocks = none ? atoms_as_blocks(out.written.graph, atoms)
@@ -157,7 +157,7 @@ BlockCostOptions read_cost_options(const YamlNode& problem, StageRule rule) {
     else if (word == "amp-float")
       out.copies = ParameterCopies::kStashed;
     else if (word != "fp32")
-      node->fail("expected fp32, amp-half or amp-float, got " + trainyard::quoted(word));
+      node->fail("expected fp32, amp-half or amp-float, got " + in_quotes(word));
   }
   out.model_ends = rule == StageRule::kCode;
   return out;
@@ -174,7 +174,7 @@ bool too_large(const PipelineProblem& search) {
   const double steps = stage_search_steps(largest);
   const double trials =
       static_cast<double>(largest.stages) * (1 + std::log2(static_cast<double>(search.batch)));
-  return steps > kMostSteps || steps * trials > kMostTrialSteps;
+  return steps > kMostSearchSteps || steps * trials > kMostTrialSteps;
 }
 
 Json tried_json(const std::vector<PipelineTrial>& tried) {
@@ -292,9 +292,9 @@ Json solve_rannc(const YamlNode& problem) {
   PipelineProblem search;
   search.rule = read_rule(problem);
   const YamlNode of_nodes = at_either(problem, "num_nodes", "N");
-  search.nodes = of_nodes.as_integer(1, kMost);
-  search.devices_per_node = problem.at("devices_per_node").as_integer(1, kMost);
-  search.batch = at_either(problem, "batch", "BS").as_integer(1, kMost);
+  search.nodes = of_nodes.as_integer(1, kMostOfAKind);
+  search.devices_per_node = problem.at("devices_per_node").as_integer(1, kMostOfAKind);
+  search.batch = at_either(problem, "batch", "BS").as_integer(1, kMostOfAKind);
   const YamlNode of_memory = problem.at("memory");
   search.memory = read_least_zero(of_memory) * (1 - read_share_at(problem, "margin", 0.1));
   const auto devices =

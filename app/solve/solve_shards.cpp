@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMost = 1'000'000;
+constexpr std::int64_t kMostCounted = 1'000'000;
 constexpr std::size_t kMostCells = 50'000'000;     // subgraphs x stages
 constexpr std::size_t kMostSearched = 2'000;       // subgraphs x stages that rule: code looks at
 constexpr std::size_t kMostCrossing = 10'000'000;  // values x cuts
@@ -57,10 +57,10 @@ TracedGraph traced(const WrittenGraph& written, const std::vector<std::size_t>& 
 }
 
 std::size_t bound_of(const YamlNode& problem) {
-  if (const auto bound = given(problem, "bound")) return bound->as_integer(1, kMost);
+  if (const auto bound = given(problem, "bound")) return bound->as_integer(1, kMostCounted);
   const auto layers = given(problem, "layers");
   if (!layers) problem.at("bound").fail("missing");
-  return 2 * layers->as_integer(0, kMost) + 4;
+  return 2 * layers->as_integer(0, kMostCounted) + 4;
 }
 
 GraphShards shards_of(const YamlNode& problem, const std::vector<TracedNode>& nodes) {
@@ -69,18 +69,17 @@ GraphShards shards_of(const YamlNode& problem, const std::vector<TracedNode>& no
   if (of_method) method = of_method->as_string();
   if (method == "farthest") {
     std::int64_t common = 5;
-    if (const auto node = given(problem, "common")) common = node->as_integer(0, kMost);
+    if (const auto node = given(problem, "common")) common = node->as_integer(0, kMostCounted);
     return farthest_shards(nodes, bound_of(problem), common);
   }
   if (method == "nearest") return nearest_shards(nodes);
   if (method != "layer")
-    of_method->fail("expected farthest, nearest or layer, got " + trainyard::quoted(method));
+    of_method->fail("expected farthest, nearest or layer, got " + in_quotes(method));
   const YamlNode list = problem.at("points");
   std::vector<std::string> points, unused;
   for (const YamlNode& point : list.items()) points.push_back(point.as_string());
   GraphShards out = layer_shards(nodes, points, unused);
-  if (!unused.empty())
-    list.fail("no node is called, or begins with, " + trainyard::quoted(unused.front()));
+  if (!unused.empty()) list.fail("no node is called, or begins with, " + in_quotes(unused.front()));
   return out;
 }
 
@@ -146,11 +145,11 @@ Json solve_autopipe(const YamlNode& problem) {
   if (const auto node = given(problem, "rule")) {
     const std::string word = node->as_string();
     if (word != "exact" && word != "code")
-      node->fail("expected exact or code, got " + trainyard::quoted(word));
+      node->fail("expected exact or code, got " + in_quotes(word));
     rule = word == "code" ? AutoPipeRule::kCode : AutoPipeRule::kExact;
   }
   const YamlNode of_stages = at_either(problem, "stages", "S");
-  const std::size_t stages = of_stages.as_integer(1, kMost);
+  const std::size_t stages = of_stages.as_integer(1, kMostCounted);
   if (stages > forward.size()) {
     of_stages.fail(std::to_string(forward.size()) + " subgraphs cannot make " +
                    std::to_string(stages) + " stages");

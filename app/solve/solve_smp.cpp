@@ -71,7 +71,7 @@ void read_lists(const YamlNode& lists, const YamlNode& costs, WrittenTree& out) 
     children_of.emplace(name, children);
     for (const YamlNode& child : children.items()) {
       if (!parent_of.emplace(child.as_string(), child).second)
-        child.fail(trainyard::quoted(child.as_string()) + " has two parents");
+        child.fail(in_quotes(child.as_string()) + " has two parents");
     }
   });
   std::vector<std::string> roots;
@@ -96,7 +96,7 @@ void read_lists(const YamlNode& lists, const YamlNode& costs, WrittenTree& out) 
       open.emplace_back(children[c].as_string(), index);
   }
   for (const auto& [name, node] : children_of) {
-    if (!out.names.find(name)) node.fail(trainyard::quoted(name) + " is below itself");
+    if (!out.names.find(name)) node.fail(in_quotes(name) + " is below itself");
   }
   costs.finish();
 }
@@ -140,7 +140,7 @@ void join_shares(const std::vector<std::pair<std::size_t, YamlNode>>& shares, Wr
     std::vector<std::size_t> others = by_word[word.as_string()];
     if (const auto named = out.names.find(word.as_string())) others.push_back(*named);
     if (std::ranges::all_of(others, [m = m](std::size_t other) { return other == m; }))
-      word.fail("no other module shares " + trainyard::quoted(word.as_string()));
+      word.fail("no other module shares " + in_quotes(word.as_string()));
     for (const std::size_t other : others) {
       const std::size_t a = first_of(out.same, m), b = first_of(out.same, other);
       out.same[std::max(a, b)] = std::min(a, b);
@@ -158,14 +158,12 @@ WrittenModules read_modules(const YamlNode& list) {
     if (const auto parent = given(node, "parent")) {
       const auto found = out.names.find(parent->as_string());
       if (!found) {
-        parent->fail("no module in front of this one is called " +
-                     trainyard::quoted(parent->as_string()) +
+        parent->fail("no module in front of this one is called " + in_quotes(parent->as_string()) +
                      "; modules are in execution order, parents first");
       }
       module.parent = *found;
     } else if (!out.modules.empty()) {
-      node.fail("missing required key 'parent'; " + trainyard::quoted(out.names.name(0)) +
-                " is the root");
+      node.fail("missing required key 'parent'; " + in_quotes(out.names.name(0)) + " is the root");
     }
     const std::size_t m = out.names.add(of_name.as_string(), of_name);
     if (const auto value = given(node, "parameters")) module.parameters = read_least_zero(*value);
@@ -220,15 +218,15 @@ std::vector<std::int64_t> assigned(const YamlNode& patterns, const NamedNodes& n
       if (!matches_pattern(pattern, names.name(m))) continue;
       matched = true;
       if (literal == literals[m] && out[m] != device) {
-        value.fail(trainyard::quoted(names.name(m)) + " is on another device by " +
-                   trainyard::quoted(by[m]) + ", which is as specific");
+        value.fail(in_quotes(names.name(m)) + " is on another device by " + in_quotes(by[m]) +
+                   ", which is as specific");
       }
       if (literal <= literals[m]) continue;
       literals[m] = literal;
       out[m] = device;
       by[m] = pattern;
     }
-    if (!matched) value.fail("no module matches " + trainyard::quoted(pattern));
+    if (!matched) value.fail("no module matches " + in_quotes(pattern));
   });
   return out;
 }
@@ -246,9 +244,9 @@ TreePartition assigned_partition(const YamlNode& problem, const NamedNodes& name
     std::int64_t& device = out.device[node_of[m]];
     if (of_module[m] < 0) continue;
     if (device >= 0 && device != of_module[m]) {
-      patterns.fail(trainyard::quoted(names.name(m)) +
-                    " shares a parameter with a module on device " + std::to_string(device) +
-                    ", and is given device " + std::to_string(of_module[m]));
+      patterns.fail(in_quotes(names.name(m)) + " shares a parameter with a module on device " +
+                    std::to_string(device) + ", and is given device " +
+                    std::to_string(of_module[m]));
     }
     device = of_module[m];
   }

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kMostTriedAxes = 3;
-constexpr std::size_t kMostStrategies = 20'000;
+constexpr std::size_t kMostListed = 20'000;
 
 DeviceMesh read_small_mesh(const YamlNode& problem) {
   DeviceMesh mesh = read_mesh(problem);
@@ -74,8 +74,7 @@ ShardOption read_shard_option(const YamlNode& problem) {
   if (word == "shard") return ShardOption::kShard;
   if (word == "full-shard") return ShardOption::kFullShard;
   if (word == "shard-last-axis") return ShardOption::kShardLastAxis;
-  node->fail("expected standard, shard, full-shard or shard-last-axis, got " +
-             trainyard::quoted(word));
+  node->fail("expected standard, shard, full-shard or shard-last-axis, got " + in_quotes(word));
 }
 
 IndexSpace space_at(const YamlNode& node, const std::string& kind,
@@ -93,7 +92,7 @@ Json solve_op_strategies(const YamlNode& problem) {
   const OpIndexEntry* entry = find_op(kind);
   if (entry == nullptr || entry->role != OpRole::kCompute || entry->make != nullptr) {
     op.fail("expected an op with strategies of its own, such as " + join_words(colossal_kinds()) +
-            ", got " + trainyard::quoted(op.as_string()));
+            ", got " + in_quotes(op.as_string()));
   }
   const DeviceMesh mesh = read_small_mesh(problem);
   std::vector<Extents> operands;
@@ -111,9 +110,9 @@ Json solve_op_strategies(const YamlNode& problem) {
   const IndexSpace space = space_at(shapes, kind, operands, parameters);
 
   Json names = Json::array(), rows = Json::array();
-  const std::vector<Strategy> strategies = all_strategies(space, mesh, kMostStrategies);
-  if (strategies.size() == kMostStrategies)
-    op.fail("more than " + std::to_string(kMostStrategies) + " strategies");
+  const std::vector<Strategy> strategies = all_strategies(space, mesh, kMostListed);
+  if (strategies.size() == kMostListed)
+    op.fail("more than " + std::to_string(kMostListed) + " strategies");
   for (const Strategy& strategy : strategies) {
     const auto name = colossal ? colossal_name(kind, space, strategy, mesh, option)
                                : std::optional(to_text(strategy, space, mesh));
@@ -165,7 +164,7 @@ Json solve_propagate(const YamlNode& problem) {
   const YamlNode op = problem.at("op");
   const std::string kind = op.as_string();
   if (kind != "permute" && kind != "view" && kind != "split" && kind != "sum")
-    op.fail("expected permute, view, split or sum, got " + trainyard::quoted(kind));
+    op.fail("expected permute, view, split or sum, got " + in_quotes(kind));
   const DeviceMesh mesh = read_small_mesh(problem);
   const YamlNode shape = problem.at("shape");
   const Extents extents = read_extents(shape);

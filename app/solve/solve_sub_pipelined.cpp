@@ -28,8 +28,7 @@ nlohmann::ordered_json solve_sub_pipelined(const YamlNode& problem) {
   if (const auto overlap = given(problem, "overlap")) {
     across = overlap->as_string() == "across-blocks";
     if (!across && overlap->as_string() != "block")
-      overlap->fail("expected across-blocks or block, got " +
-                    trainyard::quoted(overlap->as_string()));
+      overlap->fail("expected across-blocks or block, got " + in_quotes(overlap->as_string()));
   }
   int chunks = 2;
   if (const auto number = given(problem, "chunks"))

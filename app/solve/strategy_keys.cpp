@@ -47,15 +47,13 @@ StrategyEdge read_edge(const WrittenStrategies& written, const YamlNode& node) {
   const std::vector<YamlNode> lists = cost.items();
   if (lists.size() != rows) {
     cost.fail("expected a list for each of " + std::to_string(rows) + " strategies of " +
-              trainyard::quoted(written.names.name(out.from)) + ", got " +
-              std::to_string(lists.size()));
+              in_quotes(written.names.name(out.from)) + ", got " + std::to_string(lists.size()));
   }
   for (const YamlNode& list : lists) {
     const std::vector<double> row = read_list(list);
     if (row.size() != columns) {
       list.fail("expected a cost for each of " + std::to_string(columns) + " strategies of " +
-                trainyard::quoted(written.names.name(out.to)) + ", got " +
-                std::to_string(row.size()));
+                in_quotes(written.names.name(out.to)) + ", got " + std::to_string(row.size()));
     }
     out.cost.insert(out.cost.end(), row.begin(), row.end());
   }

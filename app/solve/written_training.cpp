@@ -10,7 +10,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::size_t kMostNodes = 200'000;
+constexpr std::size_t kMostOps = 200'000;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50U;
 
 std::int64_t bytes_at(const YamlNode& node, const char* key) {
@@ -30,8 +30,7 @@ std::vector<std::size_t> read_names(const NamedNodes& names, const YamlNode& lis
   std::vector<std::size_t> out;
   for (const YamlNode& name : list.items()) {
     const auto found = names.find(name.as_string());
-    if (!found)
-      name.fail("no node in front of this one is called " + trainyard::quoted(name.as_string()));
+    if (!found) name.fail("no node in front of this one is called " + in_quotes(name.as_string()));
     if (std::find(out.begin(), out.end(), *found) == out.end()) out.push_back(*found);
   }
   return out;
@@ -49,8 +48,7 @@ WrittenOp read_op(NamedNodes& names, const std::vector<WrittenOp>& before, const
     out.saves = read_names(names, *saves);
     for (const std::size_t saved : out.saves) {
       if (saved != own && std::find(out.reads.begin(), out.reads.end(), saved) == out.reads.end())
-        saves->fail("a node saves what it reads, or itself, not " +
-                    trainyard::quoted(names.name(saved)));
+        saves->fail("a node saves what it reads, or itself, not " + in_quotes(names.name(saved)));
     }
   }
   out.input = flag_at(node, "input");
@@ -62,7 +60,7 @@ WrittenOp read_op(NamedNodes& names, const std::vector<WrittenOp>& before, const
   out.room = out.in_place ? before[out.reads[0]].room : out.bytes;
   if (out.bytes > out.room) {
     node.at("bytes").fail("in place, it has the " + std::to_string(out.room) + " bytes of " +
-                          trainyard::quoted(names.name(out.reads[0])) + ", got " +
+                          in_quotes(names.name(out.reads[0])) + ", got " +
                           std::to_string(out.bytes));
   }
   out.tmp = bytes_at(node, "tmp");
@@ -162,8 +160,8 @@ TrainingGraph read_written_training(const YamlNode& problem) {
   NamedNodes names;
   std::vector<WrittenOp> ops;
   for (const YamlNode& node : list.items()) {
-    if (ops.size() == kMostNodes)
-      list.fail("expected at most " + std::to_string(kMostNodes) + " nodes");
+    if (ops.size() == kMostOps)
+      list.fail("expected at most " + std::to_string(kMostOps) + " nodes");
     ops.push_back(read_op(names, ops, node));
   }
   if (ops.empty()) list.fail("expected at least one node");

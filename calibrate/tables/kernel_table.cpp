@@ -28,7 +28,7 @@ KernelWork product(std::int64_t m, std::int64_t k, std::int64_t n, OpPart part, 
   return kernel_work(OpKind::kLinear, part, {}, reads, writes, {});
 }
 
-using Extents = std::array<std::int64_t, 3>;  // m, k, n
+using ProductSizes = std::array<std::int64_t, 3>;  // m, k, n
 
 constexpr double kMostElementSize = 16;  // bytes: fp64, read and written
 
@@ -79,7 +79,8 @@ class Reader {
   }
 
   /// A timed GEMM: in cell `at` of a row, how many times `unit` it took.
-  void add(OpPart part, const Extents& shape, const TextRow& row, std::size_t at, Seconds unit) {
+  void add(OpPart part, const ProductSizes& shape, const TextRow& row, std::size_t at,
+           Seconds unit) {
     const auto& [m, k, n] = shape;
     const Seconds time = table_.time(row, at, unit);
     // In doubles: of the largest extents no whole number holds the product.
@@ -126,8 +127,7 @@ class Reader {
     if (word == "forward") return OpPart::kForward;
     if (word == "input_grad") return OpPart::kInputGrad;
     if (word == "weight_grad") return OpPart::kWeightGrad;
-    table_.fail(row, at,
-                "expected forward, input_grad or weight_grad, got " + trainyard::quoted(word));
+    table_.fail(row, at, "expected forward, input_grad or weight_grad, got " + in_quotes(word));
   }
 
   /// A Llama's layers under tensor parallelism: the GEMMs' shapes follow from the model's.

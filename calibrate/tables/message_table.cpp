@@ -94,7 +94,7 @@ class TableReader {
     if (!(bytes >= 1) || bytes > kMostBytes || bytes != std::trunc(bytes)) {
       table_.fail(row, size,
                   "expected a whole number of bytes from 1 B to 1 PB in column " +
-                      std::to_string(size + 1) + ", got " + trainyard::quoted(row.cells[size]));
+                      std::to_string(size + 1) + ", got " + in_quotes(row.cells[size]));
     }
     const Group group{kind, ranks, nodes};
     rows_[group][static_cast<Bytes>(bytes)].push_back(table_.time(row, time, unit));

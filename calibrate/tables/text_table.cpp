@@ -59,8 +59,7 @@ double TextTable::number(const TextRow& row, std::size_t at) const {
   const auto value = parse_number(cell);
   if (!value) {
     fail(row, at,
-         "expected a number in column " + std::to_string(at + 1) + ", got " +
-             trainyard::quoted(cell));
+         "expected a number in column " + std::to_string(at + 1) + ", got " + in_quotes(cell));
   }
   return *value;
 }
@@ -72,7 +71,7 @@ std::int64_t TextTable::whole(const TextRow& row, std::size_t at, std::int64_t l
       value != std::trunc(value)) {
     fail(row, at,
          "expected a whole number from " + std::to_string(least) + " to " + std::to_string(most) +
-             " in column " + std::to_string(at + 1) + ", got " + trainyard::quoted(row.cells[at]));
+             " in column " + std::to_string(at + 1) + ", got " + in_quotes(row.cells[at]));
   }
   return static_cast<std::int64_t>(value);
 }
@@ -84,7 +83,7 @@ Seconds TextTable::time(const TextRow& row, std::size_t at, Seconds unit) const 
   if (!(value >= kLeast * (1 - 1e-9)) || value > kMost * (1 + 1e-9)) {
     fail(row, at,
          "expected a time of 1 ns to 1 h in column " + std::to_string(at + 1) + ", got " +
-             trainyard::quoted(row.cells[at]));
+             in_quotes(row.cells[at]));
   }
   return value;
 }

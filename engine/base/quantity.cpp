@@ -13,7 +13,7 @@ namespace trainyard {
 namespace {
 
 /// A unit is multiplier / divisor of the base unit: both are exact, so "5 us" is exactly 5e-6.
-struct Unit {
+struct InputUnit {
   std::string_view name;
   double multiplier;
   double divisor = 1;
@@ -23,38 +23,39 @@ constexpr double kKi = 1024;
 constexpr double kMi = kKi * kKi;
 constexpr double kGi = kKi * kMi;
 
-constexpr Unit kDurations[] = {{"s", 1},       {"ms", 1, 1e3}, {"us", 1, 1e6},
-                               {"µs", 1, 1e6}, {"ns", 1, 1e9}, {"min", 60}};
-constexpr Unit kBandwidths[] = {
+constexpr InputUnit kDurationUnits[] = {{"s", 1},       {"ms", 1, 1e3}, {"us", 1, 1e6},
+                                        {"µs", 1, 1e6}, {"ns", 1, 1e9}, {"min", 60}};
+constexpr InputUnit kBandwidths[] = {
     {"B/s", 1},         {"kB/s", 1e3},      {"MB/s", 1e6},      {"GB/s", 1e9},   {"TB/s", 1e12},
     {"KiB/s", kKi},     {"MiB/s", kMi},     {"GiB/s", kGi},     {"bit/s", 1, 8}, {"kbit/s", 1e3, 8},
     {"Mbit/s", 1e6, 8}, {"Gbit/s", 1e9, 8}, {"Tbit/s", 1e12, 8}};
-constexpr Unit kSizes[] = {{"B", 1},     {"kB", 1e3},  {"MB", 1e6},  {"GB", 1e9},      {"TB", 1e12},
-                           {"KiB", kKi}, {"MiB", kMi}, {"GiB", kGi}, {"TiB", kKi* kGi}};
-constexpr Unit kFlopRates[] = {
+constexpr InputUnit kSizes[] = {{"B", 1},     {"kB", 1e3},  {"MB", 1e6},
+                                {"GB", 1e9},  {"TB", 1e12}, {"KiB", kKi},
+                                {"MiB", kMi}, {"GiB", kGi}, {"TiB", kKi* kGi}};
+constexpr InputUnit kFlopRateUnits[] = {
     {"FLOP/s", 1}, {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
-constexpr Unit kNodeCounts[] = {{"nodes", 1}, {"node", 1}};
+constexpr InputUnit kNodeCounts[] = {{"nodes", 1}, {"node", 1}};
 
 struct DimensionWords {
-  std::span<const Unit> units;
+  std::span<const InputUnit> units;
   std::string_view noun;
   std::array<std::string_view, 2> suggested;  // likely meant when the unit is missing
 };
 
 DimensionWords words(Dimension dimension) {
   switch (dimension) {
-    case Dimension::kDuration: return {kDurations, "a duration", {"us", "ms"}};
+    case Dimension::kDuration: return {kDurationUnits, "a duration", {"us", "ms"}};
     case Dimension::kBandwidth: return {kBandwidths, "a bandwidth", {" GB/s", " Gbit/s"}};
     case Dimension::kBytes: return {kSizes, "a size", {"MiB", "MB"}};
-    case Dimension::kFlopRate: return {kFlopRates, "a compute rate", {" TFLOP/s", " GFLOP/s"}};
+    case Dimension::kFlopRate: return {kFlopRateUnits, "a compute rate", {" TFLOP/s", " GFLOP/s"}};
     case Dimension::kNodes: return {kNodeCounts, "a number of nodes", {" nodes", " node"}};
   }
   return {};
 }
 
-std::string unit_list(std::span<const Unit> units) {
+std::string unit_list(std::span<const InputUnit> units) {
   std::string text;
-  for (const Unit& unit : units) {
+  for (const InputUnit& unit : units) {
     if (!text.empty()) text += ", ";
     text += unit.name;
   }
@@ -129,7 +130,7 @@ std::string number_text(double value) {
 
 Quantity parse_quantity(std::string_view text, Dimension dimension) {
   const DimensionWords known = words(dimension);
-  const std::string shown = quoted(text);
+  const std::string shown = in_quotes(text);
   const std::size_t length = number_length(text);
   const std::optional<double> number = parse_number(text.substr(0, length));
   if (!number) {
@@ -147,14 +148,14 @@ Quantity parse_quantity(std::string_view text, Dimension dimension) {
     return {0, shown + " has no unit; write " + digits + std::string(known.suggested[0]) + " or " +
                    digits + std::string(known.suggested[1])};
   }
-  for (const Unit& candidate : known.units) {
+  for (const InputUnit& candidate : known.units) {
     if (candidate.name != unit) continue;
     const double value = *number * candidate.multiplier / candidate.divisor;
     if (!std::isfinite(value)) return {0, shown + " is too large"};
     if (value < 0) return {0, "expected 0 or more, got " + shown};
     return {value, ""};
   }
-  return {0, quoted(unit) + " is not a unit of " + std::string(known.noun.substr(2)) +
+  return {0, in_quotes(unit) + " is not a unit of " + std::string(known.noun.substr(2)) +
                  "; known: " + unit_list(known.units)};
 }
 

@@ -12,7 +12,7 @@ std::string printable(std::string_view text, std::size_t longest) {
   return shown;
 }
 
-std::string quoted(std::string_view text) { return "'" + printable(text, 60) + "'"; }
+std::string in_quotes(std::string_view text) { return "'" + printable(text, 60) + "'"; }
 
 std::string join_words(const std::vector<std::string>& words) {
   std::string text;

@@ -14,7 +14,7 @@ namespace trainyard {
 std::string printable(std::string_view text, std::size_t longest = 200);
 
 /// printable() in single quotes, of at most 60 bytes.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 /// "a, b and c".
 std::string join_words(const std::vector<std::string>& words);

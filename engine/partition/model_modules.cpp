@@ -73,7 +73,9 @@ ModuleNodes nodes_of(const ModelModules& modules) {
   return module_nodes(traced, modules.same, 1, false, FiguresOf::kModule);
 }
 
-std::string name_of(const std::string& path) { return path.empty() ? "the model" : quoted(path); }
+std::string name_of(const std::string& path) {
+  return path.empty() ? "the model" : in_quotes(path);
+}
 
 }  // namespace
 
@@ -98,11 +100,12 @@ std::variant<std::vector<std::int32_t>, Infeasible> assigned_devices(const Model
       if (by[m] == nullptr || literal(by[m]->first) < literal(entry.first)) {
         by[m] = &entry;
       } else if (literal(by[m]->first) == literal(entry.first) && by[m]->second != entry.second) {
-        return wrong(name_of(modules.path[m]) + " is on another device by " + quoted(by[m]->first) +
-                     " than by " + quoted(entry.first) + ", which is as specific");
+        return wrong(name_of(modules.path[m]) + " is on another device by " +
+                     in_quotes(by[m]->first) + " than by " + in_quotes(entry.first) +
+                     ", which is as specific");
       }
     }
-    if (!matched) return wrong("no module of the model matches " + quoted(entry.first));
+    if (!matched) return wrong("no module of the model matches " + in_quotes(entry.first));
   }
   const ModuleNodes nodes = nodes_of(modules);
   std::vector<std::int32_t> of_node(nodes.tree.parent.size(), -1);

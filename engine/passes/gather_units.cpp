@@ -391,7 +391,8 @@ std::optional<Infeasible> gather_units(ProgramDraft& draft, const TrainingGraph&
                                        const ParallelConfig& parallel,
                                        const std::vector<CallSuccession>& successions) {
   const std::string lost = unmatched_pattern(training, parallel.zero.units);
-  if (!lost.empty()) return Infeasible{"no module matches " + quoted(lost), "parallel.zero.units"};
+  if (!lost.empty())
+    return Infeasible{"no module matches " + in_quotes(lost), "parallel.zero.units"};
   precompute_amaxes(draft, parallel);
   UnitGathering(draft, parallel).run(of_classes(draft, successions));
   return std::nullopt;

@@ -116,7 +116,7 @@ class GivenReader {
       claim(tensors_, tensor, spec, source);
     }
     if (!any) {
-      return fail(source.key, "no module that the pattern matches has " + quoted(name) + "; " +
+      return fail(source.key, "no module that the pattern matches has " + in_quotes(name) + "; " +
                                   modules.front()->path + " has " +
                                   join_words(modules_.names_of(*modules.front())));
     }
@@ -133,7 +133,7 @@ class GivenReader {
     const bool equal = known.source.literals == source.literals;
     const bool twice = known.source.path == source.path && known.source.given != source.given;
     if (equal && (twice || known.what != what)) {
-      fail(source.key, "says of " + source.path + " what " + quoted(known.source.key) +
+      fail(source.key, "says of " + source.path + " what " + in_quotes(known.source.key) +
                            " says, too, and neither pattern is more specific: both have " +
                            std::to_string(source.literals) + " literal characters");
     }

@@ -279,7 +279,7 @@ std::vector<GivenMistake> find_map_mistakes(const Graph& model, const MapPlan& p
     if (!space || !first) continue;
     for (const auto& [index, axes] : list[found].uses) {
       if (index != kWhole && find_index(*space, index) < 0)
-        fail(number, name + " has no index " + quoted(index));
+        fail(number, name + " has no index " + in_quotes(index));
     }
     const auto& result = list[found].result;
     const std::size_t dims = base.graph.tensors[op.outputs[0]].shape.size();
@@ -291,7 +291,7 @@ std::vector<GivenMistake> find_map_mistakes(const Graph& model, const MapPlan& p
   for (std::size_t number = 0; number < matched.size(); ++number) {
     const GivenSharding& given = plan.ops[number];
     for (const auto& [name, text] : given.specs) {
-      if (name != kResultSpec) fail(number, "expected strategy or result, got " + quoted(name));
+      if (name != kResultSpec) fail(number, "expected strategy or result, got " + in_quotes(name));
     }
     if (!matched[number]) fail(number, "names nothing that an op of the model makes");
   }

@@ -16,8 +16,6 @@ namespace trainyard {
 
 namespace {
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 /// Names of `text` that begin with "dp": the axes of replicas.
 std::string replica_axis(const std::string& text) {
   for (std::size_t at = text.find("dp"); at != std::string::npos; at = text.find("dp", at + 1)) {
@@ -32,7 +30,7 @@ MethodProblem replica_problem(const std::string& op, const std::string& text,
                               const std::string& why) {
   const std::string axis = replica_axis(text);
   if (axis.empty()) return std::nullopt;
-  return Infeasible{quoted(op) + " names " + axis + ", " + why +
+  return Infeasible{in_quotes(op) + " names " + axis + ", " + why +
                         "; name the mesh's own axes, tp or tp0, tp1 and so on",
                     kMapOpsKey};
 }
@@ -44,7 +42,8 @@ std::vector<int> without_ones(std::vector<int> mesh) {
 }
 
 Infeasible no_mesh(const Plan& plan, const std::string& why) {
-  return {why + "; write {name: map, mesh: [" + text(plan.parallel.tensor) + "]}, or another mesh",
+  return {why + "; write {name: map, mesh: [" + std::to_string(plan.parallel.tensor) +
+              "]}, or another mesh",
           "parallel.tensor_method"};
 }
 
@@ -54,7 +53,7 @@ MethodProblem arrange_map(Plan& plan) {
   ParallelConfig& parallel = plan.parallel;
   if (!parallel.tensor_axes.empty()) {
     return Infeasible{
-        "method map makes the axes; write " + text(parallel.tensor) +
+        "method map makes the axes; write " + std::to_string(parallel.tensor) +
             " and tensor_method: {name: map, mesh: " + mesh_text(parallel.tensor_axes) + "}",
         "parallel.tensor"};
   }
@@ -64,7 +63,7 @@ MethodProblem arrange_map(Plan& plan) {
     ranks = std::min<std::int64_t>(ranks * size, kMaxRanks + 1);
   if (ranks != parallel.tensor) {
     return Infeasible{"the ranks of mesh " + mesh_text(parallel.tensor_mesh) + " are not the " +
-                          text(parallel.tensor) + " of parallel.tensor; " +
+                          std::to_string(parallel.tensor) + " of parallel.tensor; " +
                           mesh_text(even_mesh(parallel.tensor)) + " has as many",
                       kTensorMeshKey};
   }
@@ -93,15 +92,17 @@ std::variant<ChosenMesh, Infeasible> choose_map_mesh(const Plan& plan, const Clu
   const ParallelConfig& parallel = plan.parallel;
   constexpr int kMostPaired = 1024;
   if (parallel.tensor > kMostPaired)
-    return no_mesh(plan, "no mesh is chosen of more than " + text(kMostPaired) + " ranks");
+    return no_mesh(plan,
+                   "no mesh is chosen of more than " + std::to_string(kMostPaired) + " ranks");
   const auto pairs = pair_costs(cluster, devices_of_tensor_group(parallel));
   if (const auto* reason = std::get_if<Infeasible>(&pairs))
     return no_mesh(plan, "no mesh is chosen: " + reason->reason);
   const PairMesh mesh = mesh_of_ranks(std::get<PairCosts>(pairs));
   std::vector<int> shape = without_ones(mesh.shape);
   if (shape.size() > kMaxTensorAxes) {
-    return no_mesh(plan, "links have " + text(std::ssize(shape)) + " levels, and a mesh at most " +
-                             text(kMaxTensorAxes) + " axes");
+    return no_mesh(plan, "links have " + std::to_string(std::ssize(shape)) +
+                             " levels, and a mesh at most " + std::to_string(kMaxTensorAxes) +
+                             " axes");
   }
   return ChosenMesh{std::move(shape),
                     !mesh.reason.empty()    ? "as square as it can be: " + mesh.reason

@@ -13,11 +13,11 @@ std::string LineScanner::found() const {
   if (at_end()) return "the line ends";
   if (line_[at_] == ' ') return "found a space";
   const std::size_t end = line_.find(' ', at_ + 1);
-  return "found " + quoted(line_.substr(at_, end - at_));
+  return "found " + in_quotes(line_.substr(at_, end - at_));
 }
 
 void LineScanner::fail_expected(std::string_view literal) const {
-  fail((literal == " " ? "expected a space" : "expected " + quoted(literal)) + "; " + found());
+  fail((literal == " " ? "expected a space" : "expected " + in_quotes(literal)) + "; " + found());
 }
 
 void LineScanner::expect_end() {

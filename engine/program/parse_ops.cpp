@@ -19,7 +19,7 @@ void read_op_name(LineScanner& line, ParserState& state, ProgramOp& op) {
   auto known = state.op_names.find(name);
   if (known == state.op_names.end()) {
     const auto parsed = parse_op_name(name);
-    if (!parsed) line.fail_at(at, "no op is called " + quoted(name));
+    if (!parsed) line.fail_at(at, "no op is called " + in_quotes(name));
     known = state.op_names.emplace(name, *parsed).first;
   }
   op.kind = known->second.kind;
@@ -75,7 +75,7 @@ void read_attribute(LineScanner& line, Combination& combination) {
       return;
     }
   }
-  line.fail_at(at, "no combination is called " + quoted(word));
+  line.fail_at(at, "no combination is called " + in_quotes(word));
 }
 
 template <typename Number>
@@ -100,11 +100,12 @@ AttrId read_attributes(LineScanner& line, Program& program) {
     words::for_attributes([&](std::string_view attribute, auto member) {
       if (attribute != name) return;
       known = true;
-      if (attrs.*member != OpAttrs{}.*member) line.fail_at(at, quoted(name) + " twice");
+      if (attrs.*member != OpAttrs{}.*member) line.fail_at(at, in_quotes(name) + " twice");
       read_attribute(line, attrs.*member);
-      if (attrs.*member == OpAttrs{}.*member) line.fail_at(at, quoted(name) + " is so unless said");
+      if (attrs.*member == OpAttrs{}.*member)
+        line.fail_at(at, in_quotes(name) + " is so unless said");
     });
-    if (!known) line.fail_at(at, "no attribute is called " + quoted(name));
+    if (!known) line.fail_at(at, "no attribute is called " + in_quotes(name));
   } while (line.accept(" "));
   line.expect("}");
   return add_attrs(program, attrs);
@@ -121,13 +122,13 @@ Operand read_operand(LineScanner& line, const ParserState& state) {
   }
   if (slot) name.remove_suffix(words::kSlots[*slot].size());
   const auto id = state.values.find(name);
-  if (!id) line.fail_at(at, "no value is called " + quoted(name));
+  if (!id) line.fail_at(at, "no value is called " + in_quotes(name));
   const Scope scope = state.program.values[*id].scope;
   const bool second_local = slot == 1U && scope == Scope::kLocal;
   if (!second_local && slot.has_value() != (scope == Scope::kMicrobatch)) {
-    line.fail_at(at,
-                 slot ? quoted(name) + " is not of a microbatch; leave out its slot"
-                      : quoted(name) + " is of a microbatch; write " + printable(name, 60) + "[m]");
+    line.fail_at(
+        at, slot ? in_quotes(name) + " is not of a microbatch; leave out its slot"
+                 : in_quotes(name) + " is of a microbatch; write " + printable(name, 60) + "[m]");
   }
   return {*id, static_cast<std::uint8_t>(slot.value_or(0))};
 }
@@ -163,7 +164,7 @@ void read_operands(LineScanner& line, const ParserState& state, ProgramOp& op) {
     const bool in_list = next == words::OperandPart::kReads;  // no keyword
     const bool repeats = next == words::OperandPart::kAfter;
     if (in_list ? list == nullptr : next < reached || (next == reached && !repeats)) {
-      line.fail(quoted(line.peek()) + " stands too late in the line");
+      line.fail(in_quotes(line.peek()) + " stands too late in the line");
     }
     if (in_list) {
       list->push_back(read_operand(line, state));
@@ -244,11 +245,11 @@ Call read_call(LineScanner& line, const ParserState& state) {
   const auto slots = [&](SegmentId id) {
     return id == kNoIndex ? 0 : state.program.segments[id].slots;
   };
-  if (slots(whole) > 0) line.fail_at(at, quoted(word) + " takes a microbatch");
+  if (slots(whole) > 0) line.fail_at(at, in_quotes(word) + " takes a microbatch");
   if (whole == kNoIndex && slots(stem) == 0)
-    line.fail_at(at, "no segment is called " + quoted(word));
+    line.fail_at(at, "no segment is called " + in_quotes(word));
   if (whole != kNoIndex && slots(stem) > 0)
-    line.fail_at(at, quoted(word) + " can be read in two ways");
+    line.fail_at(at, in_quotes(word) + " can be read in two ways");
   call.segment = whole != kNoIndex ? whole : stem;
   if (whole == kNoIndex) {
     line.move_to(at + digits);

@@ -12,7 +12,7 @@ AxisId read_axis(LineScanner& line, const DeviceMesh& mesh) {
   }
   std::vector<std::string> known;
   for (const MeshAxis& axis : mesh.axes) known.push_back(axis.name);
-  line.fail_at(at, quoted(name) + " is not an axis; " +
+  line.fail_at(at, in_quotes(name) + " is not an axis; " +
                        (known.empty() ? "the mesh has none" : "there are " + join_words(known)));
 }
 

@@ -67,7 +67,7 @@ Word read_word(LineScanner& line, const std::array<std::string_view, N>& list,
   const std::string_view word = line.take(what);
   const auto found = find_word(list, word);
   if (found) return static_cast<Word>(*found);
-  line.fail_at(at, quoted(word) + " is not " + what + "; there are " +
+  line.fail_at(at, in_quotes(word) + " is not " + what + "; there are " +
                        join_words({list.begin(), list.end()}));
 }
 
@@ -81,7 +81,7 @@ std::string_view read_new_name(LineScanner& line, const std::string& kind, std::
                                Names<Id>& names) {
   const std::size_t at = line.position();
   const std::string_view name = line.take("the name of a " + kind, stops);
-  if (!names.add(name)) line.fail_at(at, "a second " + kind + " called " + quoted(name));
+  if (!names.add(name)) line.fail_at(at, "a second " + kind + " called " + in_quotes(name));
   line.set_subject(kind + " " + printable(name, 60));
   return name;
 }
@@ -93,7 +93,7 @@ Id read_known_name(LineScanner& line, const std::string& kind, std::string_view 
   const std::size_t at = line.position();
   const std::string_view name = line.take("the name of a " + kind, stops);
   const auto id = names.find(name);
-  if (!id) line.fail_at(at, "no " + kind + " is called " + quoted(name));
+  if (!id) line.fail_at(at, "no " + kind + " is called " + in_quotes(name));
   return *id;
 }
 

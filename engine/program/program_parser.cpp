@@ -73,14 +73,15 @@ class Parser {
     if (section_ == kSegment && line.accept("  ")) return read_op(line, state_);
     const std::string_view keyword = line.take("a keyword");
     const auto found = find_word(kKeywords, keyword);
-    if (!found) line.fail_at(0, "no line starts with " + quoted(keyword));
+    if (!found) line.fail_at(0, "no line starts with " + in_quotes(keyword));
     const std::size_t next = section_ ? *section_ + 1 : kHeader;
     if (next <= kMicrobatches && *found != next) {
-      line.fail_at(0, "expected a line that starts with " + quoted(kKeywords[next]));
+      line.fail_at(0, "expected a line that starts with " + in_quotes(kKeywords[next]));
     }
     const bool repeats = *found >= kGroup && *found <= kClass && *found == section_;
     if (*found < next && !repeats) {
-      line.fail_at(0, quoted(keyword) + " cannot stand after " + quoted(kKeywords[*section_]));
+      line.fail_at(0,
+                   in_quotes(keyword) + " cannot stand after " + in_quotes(kKeywords[*section_]));
     }
     section_ = *found;
     line.set_subject(std::string(keyword));
@@ -206,7 +207,7 @@ class Parser {
     Pool pool;
     const std::size_t at = line.position();
     const std::string_view name = before_last(line, ':', "expected NAME:SLOTS");
-    if (!state_.pools.add(name)) line.fail_at(at, "a second pool called " + quoted(name));
+    if (!state_.pools.add(name)) line.fail_at(at, "a second pool called " + in_quotes(name));
     pool.name = name;
     pool.slots = static_cast<int>(line.number(0, kMaxSlots, "its number of slots"));
     pool.space = read_space(line, " ");
@@ -225,7 +226,7 @@ class Parser {
     const std::size_t type_at = line.position();
     const std::string_view type = line.take("a type", "[");
     const auto dtype = parse_dtype(type);
-    if (!dtype) line.fail_at(type_at, "no type is called " + quoted(type));
+    if (!dtype) line.fail_at(type_at, "no type is called " + in_quotes(type));
     value.dtype = *dtype;
     read_dims(line, value.dims);
     line.expect(" ");
@@ -247,7 +248,7 @@ class Parser {
       const std::string_view name = before_last(line, '+', "expected in:VALUE+OFFSET");
       const auto in = state_.values.find(name);
       if (!in || *in == state_.program.values.next()) {
-        line.fail_at(at, "no value above is called " + quoted(name));
+        line.fail_at(at, "no value above is called " + in_quotes(name));
       }
       value.alias = Alias{*in, line.number(0, kMaxElements, "its offset"), kNoIndex};
       if (!line.accept(" ")) return;

@@ -162,7 +162,7 @@ std::variant<std::vector<ChainOp>, Infeasible> parse_sequence(const std::string&
                        number.find_first_not_of("0123456789") == std::string::npos;
     if (kind == kNames.end() || !whole) {
       return Infeasible{"expected Fe, Fs, CF, Fn or B with the number of a group, or one L, got " +
-                        quoted(word)};
+                        in_quotes(word)};
     }
     out.push_back({kind->second, std::stoi(number), but_cores});
     most = std::max(most, out.back().group);

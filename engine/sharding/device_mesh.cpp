@@ -65,8 +65,8 @@ std::optional<std::string> sizes_problem(const DeviceMesh& mesh, const MeshAxis&
 
 std::optional<std::string> name_problem(const std::string& name, std::set<std::string>& seen) {
   if (!is_name(name))
-    return quoted(name) + " is no name of an axis: small letters, digits and _, not 'after'";
-  if (!seen.insert(name).second) return quoted(name) + " is a name twice";
+    return in_quotes(name) + " is no name of an axis: small letters, digits and _, not 'after'";
+  if (!seen.insert(name).second) return in_quotes(name) + " is a name twice";
   return std::nullopt;
 }
 
@@ -111,10 +111,10 @@ std::optional<std::string> mesh_problem(const DeviceMesh& mesh) {
   for (const auto& [name, axes] : mesh.names) {
     if (auto problem = name_problem(name, seen)) return problem;
     if (static_cast<std::size_t>(__builtin_popcount(set_of(axes))) != axes.size())
-      return quoted(name) + " names an axis twice";
+      return in_quotes(name) + " names an axis twice";
     for (const AxisId axis : axes) {
       if (axis < 0 || axis >= mesh.num_axes())
-        return quoted(name) + " names an axis that the mesh does not have";
+        return in_quotes(name) + " names an axis that the mesh does not have";
     }
   }
   return std::nullopt;

@@ -66,7 +66,7 @@ std::variant<TensorSpec, SpecTextError> parse_numbered_spec(std::string_view tex
     if (of_dim) {
       ++at;
     } else if (at < text.size() && text[at] != ' ') {
-      return error(at, "expected ',' or a space, got " + quoted(text.substr(at, 1)));
+      return error(at, "expected ',' or a space, got " + in_quotes(text.substr(at, 1)));
     }
   }
   return spec;

@@ -52,7 +52,7 @@ class SpecReader {
     if (!error_) error_ = SpecTextError{static_cast<int>(at) + 1, problem};
   }
   std::string found() const {
-    return at_ < text_.size() ? quoted(text_.substr(at_, 1)) : "the end";
+    return at_ < text_.size() ? in_quotes(text_.substr(at_, 1)) : "the end";
   }
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   bool take(char c) {
@@ -88,11 +88,11 @@ class SpecReader {
       }
       const auto named = find_axes(mesh_, name);
       if (!named) {
-        fail(begin, "the mesh has no axis " + quoted(name));
+        fail(begin, "the mesh has no axis " + in_quotes(name));
         break;
       }
       if ((seen & set_of(*named)) != 0) {
-        fail(begin, quoted(name) + " is named twice");
+        fail(begin, in_quotes(name) + " is named twice");
         break;
       }
       seen = static_cast<AxisSet>(seen | set_of(*named));
@@ -186,7 +186,7 @@ class SpecReader {
       coordinate = read_number("a coordinate");
       if (coordinate >= kMostMeshRanks) fail(begin, "no axis has as many ranks");
     } else if (name != 'R') {
-      fail(begin, "expected P, Pmax, E, H@k or R, got " + quoted(text_.substr(begin, 1)));
+      fail(begin, "expected P, Pmax, E, H@k or R, got " + in_quotes(text_.substr(begin, 1)));
     }
     expect('(');
     const Axes axes = read_axes();

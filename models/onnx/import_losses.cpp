@@ -19,7 +19,7 @@ void OnnxImporter::find_targets() {
                                  [&](int id) { return model_.values[id] == name; });
     if (at == model_.outputs.end())
       throw ConfigError(SourcePos{model_.file}, "",
-                        "model.loss names " + quoted(name) + ", which is no output of it");
+                        "model.loss names " + in_quotes(name) + ", which is no output of it");
     targets_.push_back({*at, named.second, "labels." + name});
   }
 }
@@ -42,7 +42,7 @@ TensorId OnnxImporter::loss_on(const Target& target) {
   const std::string& name = model_.values[target.output];
   const auto refuse = [&](const std::string& problem) {
     throw ConfigError({}, target.labels == "labels" ? "model.loss" : "model.loss." + name,
-                      "output " + quoted(name) + " of " + model_.file + problem);
+                      "output " + in_quotes(name) + " of " + model_.file + problem);
   };
   if (value(target.output).kind != Value::Kind::kTensor) refuse(" depends on no data");
   TensorId logits = full_tensor(target.output);

@@ -175,14 +175,14 @@ void OnnxImporter::find_named_buffers() {
       if (!matches_pattern(pattern, tensor.name)) continue;
       any = true;
       if (!is_held(tensor, model_.file))
-        refuse(quoted(tensor.name) + " has no elements in " + model_.file +
+        refuse(in_quotes(tensor.name) + " has no elements in " + model_.file +
                " or beside it, and what is not trained is what the file holds");
       uses_[i].fixed = true;
     }
     if (any) continue;
     std::vector<std::string> names;
     for (const OnnxTensor& tensor : model_.initializers) names.push_back(tensor.name);
-    refuse("no tensor of " + model_.file + " is called " + quoted(pattern) +
+    refuse("no tensor of " + model_.file + " is called " + in_quotes(pattern) +
            did_you_mean(pattern, names));
   }
   if (model_.buffers.empty()) return;

@@ -116,7 +116,7 @@ void OnnxImporter::check_whole_weights(const OnnxNode& node, std::size_t input) 
     }
     if (const std::int64_t rows = dims_of(id)[0]; read < rows)
       throw FoldError("reads " + std::to_string(read) + " of the " + std::to_string(rows) +
-                      " rows of " + quoted(initializer(value(id)).name) +
+                      " rows of " + in_quotes(initializer(value(id)).name) +
                       ", and nothing reads the others: so PyTorch writes an LSTM with proj_size, "
                       "whose projection is not in the file; train one without proj_size");
   }

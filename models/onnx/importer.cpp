@@ -75,7 +75,7 @@ OnnxGraph OnnxImporter::run() {
       if (mistakes.size() < kMostMistakes)
         mistakes.emplace_back(
             SourcePos{model_.file}, "",
-            "node " + quoted(node.name) + " (" + printable(node.op, 60) + "): " + problem);
+            "node " + in_quotes(node.name) + " (" + printable(node.op, 60) + "): " + problem);
     };
     try {
       run_node(node);

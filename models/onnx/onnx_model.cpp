@@ -95,7 +95,7 @@ Content content(const OnnxTensor& tensor, const std::string& model_file) {
   auto found = find_content(tensor, model_file, problem);
   if (!found)
     throw ConfigError(SourcePos{model_file}, "",
-                      "tensor " + trainyard::quoted(tensor.name) + " " + problem);
+                      "tensor " + in_quotes(tensor.name) + " " + problem);
   return std::move(*found);
 }
 

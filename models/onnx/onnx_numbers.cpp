@@ -17,7 +17,7 @@ namespace {
 std::string batch_behind(const OnnxInput& input) {
   for (std::size_t d = 1; d < input.dims.size(); ++d) {
     if (input.dims[d].symbol.starts_with("batch"))
-      return "dim " + std::to_string(d) + " is " + quoted(input.dims[d].symbol) +
+      return "dim " + std::to_string(d) + " is " + in_quotes(input.dims[d].symbol) +
              ", where dim 0 is the batch here; export the model with that first (of recurrent "
              "modules batch_first=True)";
   }
@@ -32,7 +32,7 @@ std::string open_dim(const OnnxInput& input, std::size_t d) {
   const std::string say = "say model.axes: {" + printable(symbol, 40) + ": ...}";
   const std::string turned = batch_behind(input);
   if (symbol.starts_with("batch") && !turned.empty()) return turned + ", or " + say;
-  return dim + " is " + quoted(symbol) + "; " + say;
+  return dim + " is " + in_quotes(symbol) + "; " + say;
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ std::string axis_key(const std::string& axis) { return "model.axes." + axis; }
 
 std::vector<std::int64_t> onnx_input_dims(const ModelConfig& config, const OnnxInput& input,
                                           std::int64_t batch) {
-  const std::string name = "input " + quoted(config.onnx->values[input.value]);
+  const std::string name = "input " + in_quotes(config.onnx->values[input.value]);
   if (input.dims.empty()) fail(config, name + " has no dims; the first is the batch");
   std::vector<std::int64_t> dims;
   for (std::size_t d = 0; d < input.dims.size(); ++d) {

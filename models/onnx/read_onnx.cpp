@@ -23,7 +23,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::int64_t kFirstOpset = 13, kLastOpset = 23;
-constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
 constexpr int kMostDims = 64;
 constexpr int kMetadataField = 9;  // of NodeProto, since IR version 10
 
@@ -43,7 +43,7 @@ class Reader {
     for (const onnx::NodeProto& node : graph.node()) add_node(node);
     for (const onnx::ValueInfoProto& output : graph.output()) {
       const int value = value_named(output.name());
-      if (!known_[value]) fail("output " + quoted(output.name()) + ": nothing makes it");
+      if (!known_[value]) fail("output " + in_quotes(output.name()) + ": nothing makes it");
       out_.outputs.push_back(value);
     }
     if (out_.outputs.empty()) fail("has no output");
@@ -64,7 +64,7 @@ class Reader {
            std::to_string(kFirstOpset) + " to " + std::to_string(kLastOpset) +
            " (torch.onnx.export: opset_version)");
     if (proto_.functions_size() > 0)
-      fail("has functions of its own, such as " + quoted(proto_.functions(0).name()) +
+      fail("has functions of its own, such as " + in_quotes(proto_.functions(0).name()) +
            ", which are not modelled; export it with them inlined");
   }
 
@@ -108,7 +108,7 @@ class Reader {
   template <typename By>
   int define(const std::string& name, const By& by) {
     const int value = value_named(name);
-    if (known_[value]) fail(by() + ": " + quoted(name) + " is there already");
+    if (known_[value]) fail(by() + ": " + in_quotes(name) + " is there already");
     known_[value] = true;
     return value;
   }
@@ -118,16 +118,16 @@ class Reader {
     out.name = what;
     const auto type = type_of(proto.data_type());
     if (!type)
-      fail("tensor " + quoted(what) + ": elements of type " + std::to_string(proto.data_type()) +
+      fail("tensor " + in_quotes(what) + ": elements of type " + std::to_string(proto.data_type()) +
            " are not modelled");
     out.type = *type;
     if (proto.dims_size() > kMostDims)
-      fail("tensor " + quoted(what) + ": more than " + std::to_string(kMostDims) + " dims");
+      fail("tensor " + in_quotes(what) + ": more than " + std::to_string(kMostDims) + " dims");
     out.dims.reserve(proto.dims().size());
     std::int64_t elements = 1;
     for (const std::int64_t dim : proto.dims()) {
-      if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements) || elements > kMostElements)
-        fail("tensor " + quoted(what) + ": dims that are negative, or too large");
+      if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements) || elements > kMostSize)
+        fail("tensor " + in_quotes(what) + ": dims that are negative, or too large");
       out.dims.push_back(dim);
     }
     if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
@@ -138,7 +138,7 @@ class Reader {
         proto.has_raw_data() ? std::move(*proto.mutable_raw_data()) : bytes_of_fields(proto, *type);
     const std::int64_t size = elements * size_in_bytes(*type);
     if (!out.bytes.empty() && static_cast<std::int64_t>(out.bytes.size()) != size)
-      fail("tensor " + quoted(what) + ": " + std::to_string(out.bytes.size()) +
+      fail("tensor " + in_quotes(what) + ": " + std::to_string(out.bytes.size()) +
            " bytes instead of " + std::to_string(size));
     return out;
   }
@@ -150,14 +150,14 @@ class Reader {
       if (entry.key() == "offset") {
         std::istringstream text(entry.value());
         if (!(text >> out.offset) || out.offset < 0)
-          fail("tensor " + quoted(what) + ": offset " + quoted(entry.value()));
+          fail("tensor " + in_quotes(what) + ": offset " + in_quotes(entry.value()));
       }
     }
     // A file beside the model, or below it: nothing else of this machine.
     const std::string& at = out.data_file;
     if (at.empty() || at.front() == '/' || at.find("..") != std::string::npos ||
         at.find('\0') != std::string::npos)
-      fail("tensor " + quoted(what) + ": external data in " + quoted(at) +
+      fail("tensor " + in_quotes(what) + ": external data in " + in_quotes(at) +
            ", which is no file beside the model");
   }
 
@@ -178,18 +178,18 @@ class Reader {
     const auto element =
         type.has_tensor_type() ? type_of(type.tensor_type().elem_type()) : std::nullopt;
     if (!element)
-      fail("input " + quoted(proto.name()) + " is no tensor of a type that is modelled");
+      fail("input " + in_quotes(proto.name()) + " is no tensor of a type that is modelled");
     input.type = *element;
     for (const auto& dim : type.tensor_type().shape().dim()) {
       OnnxDim one;
       if (dim.has_dim_value()) one.size = dim.dim_value();
       if (dim.has_dim_param()) one.symbol = dim.dim_param();
-      if (one.size < 0 || one.size > kMostElements)
-        fail("input " + quoted(proto.name()) + ": a dim of " + std::to_string(one.size));
+      if (one.size < 0 || one.size > kMostSize)
+        fail("input " + in_quotes(proto.name()) + ": a dim of " + std::to_string(one.size));
       input.dims.push_back(std::move(one));
     }
     if (std::ssize(input.dims) > kMostDims)
-      fail("input " + quoted(proto.name()) + " has too many dims");
+      fail("input " + in_quotes(proto.name()) + " has too many dims");
     out_.inputs.push_back(std::move(input));
   }
 
@@ -199,7 +199,7 @@ class Reader {
     node.op = standard ? proto.op_type() : proto.domain() + "." + proto.op_type();
     node.name = proto.name().empty() && proto.output_size() > 0 ? proto.output(0) : proto.name();
     const auto who = [&] {
-      return "node " + quoted(node.name) + " (" + printable(node.op, 60) + ")";
+      return "node " + in_quotes(node.name) + " (" + printable(node.op, 60) + ")";
     };
     node.inputs.reserve(proto.input().size());
     for (const std::string& input : proto.input()) {
@@ -208,7 +208,7 @@ class Reader {
         continue;
       }
       const int value = value_named(input);
-      if (!known_[value]) fail(who() + ": nothing before it makes " + quoted(input));
+      if (!known_[value]) fail(who() + ": nothing before it makes " + in_quotes(input));
       node.inputs.push_back(value);
     }
     if (node.op == "If") add_branches(proto, node);
@@ -225,7 +225,7 @@ class Reader {
 
   /// Nodes of both branches, and what they make as inputs of the If.
   void add_branches(const onnx::NodeProto& proto, OnnxNode& node) {
-    const auto wrong = [&] { fail("node " + quoted(node.name) + " (If): has no two branches"); };
+    const auto wrong = [&] { fail("node " + in_quotes(node.name) + " (If): has no two branches"); };
     if (node.inputs.size() != 1 || node.inputs[0] == kNoOnnxValue) wrong();
     has_branches_ = true;
     for (const std::string_view name : {"then_branch", "else_branch"}) {

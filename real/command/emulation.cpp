@@ -74,7 +74,7 @@ void take_peers_profile(const EmulateOptions& options, TrainingPlan& plan,
       options.profile.empty() ? cpu_profile(cpu_flags()).name : options.profile;
   const auto other = find_hardware_profile(data_root(), name);
   if (!other)
-    throw ConfigError("--profile: no hardware profile is named " + trainyard::quoted(name) +
+    throw ConfigError("--profile: no hardware profile is named " + in_quotes(name) +
                       "; trainyard list profiles has them");
   if (const auto why = unsupported(*other, plan.prepared.study.training.precision)) {
     throw ConfigError("--profile " + name + ": " + *why);

@@ -53,7 +53,7 @@ ImportedSamples::ImportedSamples(const Study& study, const Graph& graph)
   }
   if (learnable_ && study.data.path != "generated")
     fail_at(study, "data.path",
-            quoted(study.data.path) +
+            in_quotes(study.data.path) +
                 ": only a model that predicts tokens is trained on a file of them; expected "
                 "generated, synthetic, or kind: tensors");
   if (learnable_) check_classes(study);
@@ -72,7 +72,7 @@ void ImportedSamples::read_inputs(const Study& study, const Graph& graph) {
     }
     if (read.kind == SampleInput::Kind::kIds && read.below == 0)
       fail_at(study, "model.onnx",
-              "input " + quoted(read.name) +
+              "input " + in_quotes(read.name) +
                   " is of integers and looked up in no table: nothing says which they may be");
     const auto number = static_cast<std::uint32_t>(inputs_.size()) + 1;
     inputs_.emplace(read.name, Input{read, number});

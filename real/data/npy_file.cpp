@@ -65,7 +65,7 @@ std::vector<std::int64_t> read_shape(std::string_view value, const std::string& 
     std::int64_t size = -1;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), size);
     if (error != std::errc() || size < 0)
-      refuse(path, "its header has the shape " + quoted(whole) + ")");
+      refuse(path, "its header has the shape " + in_quotes(whole) + ")");
     shape.push_back(size);
     rest = {end, rest.data() + rest.size()};
     rest.remove_prefix(std::min(rest.find_first_not_of(", "), rest.size()));
@@ -88,7 +88,7 @@ StoredTensor npy_tensor(const MappedFile& file) {
       std::find_if(std::begin(kTypes), std::end(kTypes),
                    [&](const NpyType& one) { return one.name == tensor.type_name; });
   if (type == std::end(kTypes))
-    refuse(path, "elements of type " + quoted(tensor.type_name) +
+    refuse(path, "elements of type " + in_quotes(tensor.type_name) +
                      " are not read; expected <f8, <f4, <f2, <i8, <i4 or |u1");
   tensor.dtype = type->dtype;
   if (!value_of(header, "fortran_order", path).starts_with("False"))

@@ -128,7 +128,7 @@ void TensorSamples::add_shard(const TensorFiles::Shard& shard, std::vector<Input
     const auto named = [&name = name](const Input& input) { return input.name == name; };
     if (std::none_of(inputs.begin(), inputs.end(), named))
       refuse(stored.file,
-             quoted(name) + " is no input of the model, which reads " + join_words(known));
+             in_quotes(name) + " is no input of the model, which reads " + join_words(known));
   }
   ends_.push_back((ends_.empty() ? 0 : ends_.back()) + samples);
 }
