@@ -15,8 +15,6 @@ namespace trainyard {
 
 namespace {
 
-std::string text(std::int64_t value) { return std::to_string(value); }
-
 /// Chunks of a microbatch's samples compute while what the others have computed is reduced. Whether
 /// they divide it the compiler says (passes/split_batch.h).
 void check_tensor_overlap(const Study& study) {
@@ -42,38 +40,42 @@ void check_listed_batch(const Study& study) {
   if (each * data == batch) return;
   if (!study.partition.replicas.empty()) {
     fail_at(study, "training.microbatch",
-            "lists " + text(each) + " sequences, not training.global_batch " + text(batch) +
-                "; with partition.replicas a microbatch is of all of them");
+            "lists " + std::to_string(each) + " sequences, not training.global_batch " +
+                std::to_string(batch) + "; with partition.replicas a microbatch is of all of them");
   }
   fail_at(study, "training.microbatch",
-          "lists " + text(each) + " sequences, and data(" + text(data) + ") replicas of them are " +
-              text(each * data) + ", not training.global_batch " + text(batch) +
-              (batch % data == 0 ? "; " + text(batch / data) + " sequences are"
-                                 : "; global_batch " + text(each * data) + " is"));
+          "lists " + std::to_string(each) + " sequences, and data(" + std::to_string(data) +
+              ") replicas of them are " + std::to_string(each * data) +
+              ", not training.global_batch " + std::to_string(batch) +
+              (batch % data == 0 ? "; " + std::to_string(batch / data) + " sequences are"
+                                 : "; global_batch " + std::to_string(each * data) + " is"));
 }
 
 void check_batch(const Study& study) {
   const TrainingConfig& training = study.training;
   if (!training.microbatches.empty()) return check_listed_batch(study);
   const std::string degrees =
-      (study.partition.replicas.empty() ? "data(" + text(study.parallel.data) + ") * " : "") +
-      (study.parallel.batch_ranks() > 1 ? "tensor(" + text(study.parallel.tensor) + ") * " : "") +
-      "microbatch(" + text(training.microbatch) + ")";
+      (study.partition.replicas.empty() ? "data(" + std::to_string(study.parallel.data) + ") * "
+                                        : "") +
+      (study.parallel.batch_ranks() > 1 ? "tensor(" + std::to_string(study.parallel.tensor) + ") * "
+                                        : "") +
+      "microbatch(" + std::to_string(training.microbatch) + ")";
   const std::int64_t samples = training.microbatch * study.batch_replicas();
   const std::int64_t batch = training.global_batch;
   if (batch % samples != 0) {
     const std::int64_t above = (batch / samples + 1) * samples;
-    const std::string remedy = batch < samples
-                                   ? text(above) + " is"
-                                   : text(above - samples) + " and " + text(above) + " are";
-    fail_at(
-        study, "training.global_batch",
-        text(batch) + " is not a multiple of " + degrees + " = " + text(samples) + "; " + remedy);
+    const std::string remedy = batch < samples ? std::to_string(above) + " is"
+                                               : std::to_string(above - samples) + " and " +
+                                                     std::to_string(above) + " are";
+    fail_at(study, "training.global_batch",
+            std::to_string(batch) + " is not a multiple of " + degrees + " = " +
+                std::to_string(samples) + "; " + remedy);
   }
   if (study.num_microbatches() > kMaxMicrobatches) {
     fail_at(study, "training.global_batch",
-            text(batch) + " sequences over " + degrees + " are " + text(study.num_microbatches()) +
-                " microbatches; at most " + text(kMaxMicrobatches) + " are allowed");
+            std::to_string(batch) + " sequences over " + degrees + " are " +
+                std::to_string(study.num_microbatches()) + " microbatches; at most " +
+                std::to_string(kMaxMicrobatches) + " are allowed");
   }
 }
 
@@ -86,10 +88,11 @@ void check_contrast(const Study& study) {
     replicas = std::lcm<std::int64_t>(replicas, of_rank);
   for (const std::int64_t samples : microbatch_sizes(study.training)) {
     if (samples % (group * replicas) == 0) continue;
-    const std::string over = replicas > 1 ? " over " + text(replicas) + " replicas" : "";
+    const std::string over = replicas > 1 ? " over " + std::to_string(replicas) + " replicas" : "";
     fail_at(study, "training.microbatch",
-            plural(samples, "sample") + over + " cannot be put in groups of " + text(group) +
-                " (model.contrast); a multiple of " + text(group * replicas) + " can");
+            plural(samples, "sample") + over + " cannot be put in groups of " +
+                std::to_string(group) + " (model.contrast); a multiple of " +
+                std::to_string(group * replicas) + " can");
   }
 }
 
@@ -101,8 +104,8 @@ void check_links(StudyDraft& draft) {
     if (link.bandwidth > 0) return;
     draft.attempt([&] {
       fail_at(draft, is_said(draft, key) ? key : "cluster",
-              "the plan's " + text(ranks) + " ranks talk " + where + ", but the links there are '" +
-                  link.kind + "'; name links with a bandwidth");
+              "the plan's " + std::to_string(ranks) + " ranks talk " + where +
+                  ", but the links there are '" + link.kind + "'; name links with a bandwidth");
     });
   };
   if (std::min(ranks, cluster.devices_per_node) > 1)

@@ -12,8 +12,6 @@ namespace {
 using Method = ContextConfig::Method;
 using Balance = ContextConfig::Balance;
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 /// Where the key that a rule is about stands: its own, or that of the whole.
 std::string key_of(const Study& study, const std::string& key) {
   const std::string own = "parallel.context." + key;
@@ -41,7 +39,7 @@ void check_company(const Study& study) {
   refuse(!study.sharding.empty(), "sharding", "leave one of them out");
   refuse(parallel.tensor_overlap != "none", "parallel.tensor_overlap", "write none");
   refuse(!parallel.tensor_axes.empty(), "parallel.tensor",
-         "write " + text(parallel.tensor) + ", one axis");
+         "write " + std::to_string(parallel.tensor) + ", one axis");
   refuse(parallel.zero.stage > 0 && parallel.zero.by == ZeroConfig::By::kParameter,
          "parallel.zero.by", "write shard");
 }
@@ -54,12 +52,13 @@ void check_sequence(const Study& study) {
                               (split_again ? parallel.tensor : 1);
   const std::int64_t length = study.model.seq_len;
   if (length % pieces == 0) return;
-  std::string product = (zig_zag ? "2 x " : "") + text(parallel.context.degree) + " ranks";
-  if (split_again) product += " x tensor(" + text(parallel.tensor) + ")";
+  std::string product =
+      (zig_zag ? "2 x " : "") + std::to_string(parallel.context.degree) + " ranks";
+  if (split_again) product += " x tensor(" + std::to_string(parallel.tensor) + ")";
   fail_at(study, "model.seq_len",
-          text(length) + " is not a multiple of the " + text(pieces) +
+          std::to_string(length) + " is not a multiple of the " + std::to_string(pieces) +
               " pieces that parallel.context cuts it into (" + product + "); " +
-              text((length / pieces + 1) * pieces) + " is");
+              std::to_string((length / pieces + 1) * pieces) + " is");
 }
 
 /// Every rank has all keys of some heads then.
@@ -74,9 +73,10 @@ void check_exchange(const Study& study) {
   const std::int64_t heads = study.model.heads, groups = study.model.kv_heads;
   if (heads % ranks == 0 && groups % ranks == 0) return;
   fail_at(study, key_of(study, "degree"),
-          "method ulysses exchanges heads: " + text(ranks) + " ranks (tensor(" +
-              text(parallel.tensor) + ") x context(" + text(parallel.context.degree) +
-              ")) would have to divide both " + text(heads) + " heads and " + text(groups) +
+          "method ulysses exchanges heads: " + std::to_string(ranks) + " ranks (tensor(" +
+              std::to_string(parallel.tensor) + ") x context(" +
+              std::to_string(parallel.context.degree) + ")) would have to divide both " +
+              std::to_string(heads) + " heads and " + std::to_string(groups) +
               " key-value heads; methods ring and all-gather need not");
 }
 

@@ -12,23 +12,23 @@ namespace trainyard {
 
 namespace {
 
-std::string text(std::int64_t value) { return std::to_string(value); }
-
 void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
   const std::vector<StageCut>& cuts = study.partition.cuts;
   const auto num_cuts = static_cast<std::int64_t>(cuts.size());
   if (num_cuts != stages - 1) {
-    const std::string made = num_cuts == 1 ? "1 cut makes " : text(num_cuts) + " cuts make ";
+    const std::string made =
+        num_cuts == 1 ? "1 cut makes " : std::to_string(num_cuts) + " cuts make ";
     const std::string remedy = stages == 1   ? "write partition: uniform"
                                : stages == 2 ? "write 1 cut"
-                                             : "write " + text(stages - 1) + " cuts";
+                                             : "write " + std::to_string(stages - 1) + " cuts";
     const std::string said = !study.partition.on.empty() ? "partition.on says where "
                              : study.partition.replicas.empty()
                                  ? "pipeline x virtual_stages = "
                                  : "the pipeline ranks of partition.replicas x virtual_stages = ";
     fail_at(study, cuts_key(study),
-            made + text(num_cuts + 1) + (num_cuts == 0 ? " stage" : " stages") + ", but " + said +
-                text(stages) + (study.partition.on.empty() ? "; " : " lie; ") + remedy);
+            made + std::to_string(num_cuts + 1) + (num_cuts == 0 ? " stage" : " stages") +
+                ", but " + said + std::to_string(stages) +
+                (study.partition.on.empty() ? "; " : " lie; ") + remedy);
   }
   const bool says_layers = study.model.onnx == nullptr;  // else its graph does
   for (std::size_t i = 0; i < cuts.size(); ++i) {
@@ -36,7 +36,8 @@ void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
     if (!cut.at.empty() || cut.layer < layers || !says_layers) continue;
     fail_at(study, cut_key(study, i),
             std::string(&cut == &cuts.back() ? "the last" : "a") + " stage would begin at layer " +
-                text(cut.layer) + ", but layers count from 0 to " + text(layers - 1));
+                std::to_string(cut.layer) + ", but layers count from 0 to " +
+                std::to_string(layers - 1));
   }
   const bool by_name =
       std::any_of(cuts.begin(), cuts.end(), [](const StageCut& cut) { return !cut.at.empty(); });
@@ -56,20 +57,21 @@ std::string pipeline_key(const Study& study) {
 [[noreturn]] void fail_uneven_stages(const Study& study, std::int64_t layers) {
   const std::int64_t pipeline = study.parallel.pipeline;
   const std::int64_t v = study.parallel.virtual_stages;
-  const std::string layers_text =
-      text(layers) + " layers" + (study.partition.ends ? ", embedding and head counted" : "");
+  const std::string layers_text = std::to_string(layers) + " layers" +
+                                  (study.partition.ends ? ", embedding and head counted" : "");
   if (const std::string key = pipeline_key(study); !key.empty()) {
     fail_at(study, key,
-            text(study.num_stages()) + " stages do not divide " + layers_text +
+            std::to_string(study.num_stages()) + " stages do not divide " + layers_text +
                 "; cuts or uneven: true allow it");
   }
   const std::string remedy =
       nearest_that_do(pipeline, std::min<std::int64_t>(layers / v, kMaxRanks),
                       [&](std::int64_t degree) { return layers % (degree * v) == 0; });
-  std::string problem = text(pipeline) + " stages do not divide " + layers_text;
+  std::string problem = std::to_string(pipeline) + " stages do not divide " + layers_text;
   if (v > 1) {
-    problem = text(pipeline) + " ranks of " + text(v) + " virtual stages = " + text(pipeline * v) +
-              " stages do not divide " + layers_text;
+    problem = std::to_string(pipeline) + " ranks of " + std::to_string(v) +
+              " virtual stages = " + std::to_string(pipeline * v) + " stages do not divide " +
+              layers_text;
   }
   fail_at(
       study, v > 1 && pipeline == 1 ? "parallel.virtual_stages" : "parallel.pipeline",
@@ -92,7 +94,8 @@ void check_enough_layers(const Study& study, std::int64_t layers, std::int64_t s
   if (between_ops || stages <= layers || study.model.onnx != nullptr) return;
   const std::string key = pipeline_key(study);
   fail_at(study, key.empty() ? "parallel.pipeline" : key,
-          text(stages) + " stages are more than the model's " + text(layers) + " layers");
+          std::to_string(stages) + " stages are more than the model's " + std::to_string(layers) +
+              " layers");
 }
 
 /// What does not go with modules on devices.
@@ -122,9 +125,9 @@ void check_partition(const Study& study) {
   if ((stages - 1) * each < layers) return;
   const std::string key = pipeline_key(study);
   fail_at(study, key.empty() ? "parallel.pipeline" : key,
-          text(stages) + " stages of " + text(each) + " layers leave none of " + text(layers) +
-              " for the last; " +
-              (key.empty() ? text((layers + each - 1) / each) + " stages would fill"
+          std::to_string(stages) + " stages of " + std::to_string(each) + " layers leave none of " +
+              std::to_string(layers) + " for the last; " +
+              (key.empty() ? std::to_string((layers + each - 1) / each) + " stages would fill"
                            : "cuts say how many each has"));
 }
 

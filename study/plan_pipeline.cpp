@@ -13,8 +13,6 @@ namespace trainyard {
 
 namespace {
 
-std::string text(std::int64_t value) { return std::to_string(value); }
-
 bool says(const Study& study, const std::string& key) {
   return is_said(study, key) || is_said(study, key + ".method");
 }
@@ -45,8 +43,8 @@ void refuse_beside_plan(const Study& study) {
              " needs at least 2; write gpipe or 1f1b, or leave this key out");
   refuse(is_said(study, "parallel.data") && study.training.global_batch % parallel.data != 0,
          "parallel.data",
-         text(study.training.global_batch) + " sequences do not divide over " +
-             text(parallel.data) + " replicas of every stage");
+         std::to_string(study.training.global_batch) + " sequences do not divide over " +
+             std::to_string(parallel.data) + " replicas of every stage");
   refuse(study.recompute.method == RecomputeConfig::Method::kStageAware &&
              study.partition.method == "rannc",
          "recompute",
@@ -77,9 +75,10 @@ std::int64_t given_microbatches(const Study& study, std::int64_t each) {
   const std::int64_t samples = size * std::max<std::int64_t>(each, 1);
   if (batch % samples == 0) return batch / samples;
   fail_at(study, "training.microbatch",
-          text(size) +
-              (each > 0 ? " sequences on each of " + text(each) + " replicas" : " sequences") +
-              " do not divide global_batch " + text(batch));
+          std::to_string(size) +
+              (each > 0 ? " sequences on each of " + std::to_string(each) + " replicas"
+                        : " sequences") +
+              " do not divide global_batch " + std::to_string(batch));
 }
 
 /// The same number on each replica of every stage: then the degrees say it all.

@@ -11,8 +11,6 @@ namespace trainyard {
 
 namespace {
 
-std::string text(std::int64_t value) { return std::to_string(value); }
-
 /// nullptr: the rows of a file.
 const ScheduleName* schedule_of(const Study& study) { return find_schedule(study.schedule.method); }
 
@@ -21,22 +19,22 @@ void check_one_stage(const Study& study) {
   if (parallel.virtual_stages == 1) return;
   fail_at(study, is_said(study, "schedule") ? "schedule" : "parallel.virtual_stages",
           study.schedule.method + " has one stage per rank, but parallel.virtual_stages is " +
-              text(parallel.virtual_stages) + "; interleaved takes them");
+              std::to_string(parallel.virtual_stages) + "; interleaved takes them");
 }
 
 void check_two_stages(const Study& study) {
   if (study.parallel.virtual_stages == 2) return;
   fail_at(study, "parallel.virtual_stages",
           study.schedule.method + " has exactly 2 stages per rank, got " +
-              text(study.parallel.virtual_stages) + "; write 2, or leave this key out");
+              std::to_string(study.parallel.virtual_stages) + "; write 2, or leave this key out");
 }
 
 void check_least_ranks(const Study& study) {
   const ScheduleName& entry = *schedule_of(study);
   if (study.parallel.pipeline >= entry.least_ranks) return;
   fail_at(study, is_said(study, "parallel.pipeline") ? "parallel.pipeline" : "schedule",
-          study.schedule.method + " needs at least " + text(entry.least_ranks) +
-              " pipeline ranks, got " + text(study.parallel.pipeline) +
+          study.schedule.method + " needs at least " + std::to_string(entry.least_ranks) +
+              " pipeline ranks, got " + std::to_string(study.parallel.pipeline) +
               "; with 1, schedule: " + std::string(entry.on_one_rank) + " is the same");
 }
 
@@ -61,14 +59,15 @@ void check_stage_ranks(const Study& study) {
   for (std::int32_t rank = 0; rank < last; ++rank) {
     if (std::find(on.begin(), on.end(), rank) == on.end())
       fail_at(study, key,
-              "puts no stage on pipeline rank " + text(rank) + ", but one on " + text(last) +
-                  "; ranks count from 0 without a gap");
+              "puts no stage on pipeline rank " + std::to_string(rank) + ", but one on " +
+                  std::to_string(last) + "; ranks count from 0 without a gap");
   }
   for (std::int64_t stage = 1; stage < std::ssize(on); ++stage) {
     if (on[stage] != on[stage - 1]) continue;
     fail_at(study, key,
-            "puts stages " + text(stage - 1) + " and " + text(stage) + " on pipeline rank " +
-                text(on[stage]) + ", one behind the other; make one stage of them");
+            "puts stages " + std::to_string(stage - 1) + " and " + std::to_string(stage) +
+                " on pipeline rank " + std::to_string(on[stage]) +
+                ", one behind the other; make one stage of them");
   }
   if (study.parallel.virtual_stages != 1) {
     fail_at(study, "parallel.virtual_stages",
@@ -78,8 +77,8 @@ void check_stage_ranks(const Study& study) {
 
 /// The number alone, where step_of_microbatches() has said what of.
 std::string text_of_step(const Study& study, std::int64_t microbatches) {
-  if (!study.training.microbatches.empty()) return text(microbatches);
-  return text(microbatches * study.training.microbatch * study.batch_replicas());
+  if (!study.training.microbatches.empty()) return std::to_string(microbatches);
+  return std::to_string(microbatches * study.training.microbatch * study.batch_replicas());
 }
 
 /// Megatron's and PyTorch's interleaved schedules go in rounds of about one microbatch per rank:
@@ -97,17 +96,19 @@ void check_rounds(const Study& study) {
   std::int64_t above = m;
   while (!interleaves(above, p)) ++above;
   fail_at(study, "training.global_batch",
-          text(m) + " microbatches do not divide into the " + text(m / p) + " rounds of the " +
-              study.schedule.method + " schedule on " + text(p) + " ranks; " +
-              step_of_microbatches(study, below) + " and " + text_of_step(study, above) + " do");
+          std::to_string(m) + " microbatches do not divide into the " + std::to_string(m / p) +
+              " rounds of the " + study.schedule.method + " schedule on " + std::to_string(p) +
+              " ranks; " + step_of_microbatches(study, below) + " and " +
+              text_of_step(study, above) + " do");
 }
 
 void check_least_microbatches(const Study& study, std::int64_t least, const std::string& rule) {
   const std::int64_t m = study.num_microbatches();
   if (m >= least) return;
   fail_at(study, "training.global_batch",
-          study.schedule.method + " needs " + rule + ": " + text(least) + " of them, not " +
-              text(m) + "; " + step_of_microbatches(study, least) + " does");
+          study.schedule.method + " needs " + rule + ": " + std::to_string(least) +
+              " of them, not " + std::to_string(m) + "; " + step_of_microbatches(study, least) +
+              " does");
 }
 
 }  // namespace
@@ -128,14 +129,14 @@ void resolve_pipeline_ranks(Study& study) {
       on.empty() ? std::ssize(replicas) : *std::max_element(on.begin(), on.end()) + 1;
   if (!replicas.empty() && std::ssize(replicas) != ranks) {
     fail_at(study, "partition.replicas",
-            "has " + text(std::ssize(replicas)) + " numbers, but partition.on names " +
-                text(ranks) + " pipeline ranks");
+            "has " + std::to_string(std::ssize(replicas)) + " numbers, but partition.on names " +
+                std::to_string(ranks) + " pipeline ranks");
   }
   int& pipeline = study.parallel.pipeline;
   if (is_said(study, "parallel.pipeline") && pipeline != ranks) {
     fail_at(study, key,
-            "is of " + text(ranks) + " pipeline ranks, but parallel.pipeline is " + text(pipeline) +
-                "; leave that key out");
+            "is of " + std::to_string(ranks) + " pipeline ranks, but parallel.pipeline is " +
+                std::to_string(pipeline) + "; leave that key out");
   }
   if (is_said(study, "parallel.pipeline")) return;
   pipeline = static_cast<int>(ranks);

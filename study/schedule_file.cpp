@@ -12,8 +12,6 @@ namespace trainyard {
 
 namespace {
 
-std::string text(std::int64_t value) { return std::to_string(value); }
-
 PipelineSchedule rows_of(const Study& study) {
   return parse_schedule_csv(study.schedule.rows, study.schedule.file, study.partition.on);
 }
@@ -54,8 +52,8 @@ void check_schedule_rows(const Study& study) {
   const int ranks = study.parallel.pipeline;
   if (rows.num_ranks() != ranks) {
     fail_at(study, key,
-            "has a line for each of " + text(rows.num_ranks()) +
-                " ranks, but parallel.pipeline is " + text(ranks));
+            "has a line for each of " + std::to_string(rows.num_ranks()) +
+                " ranks, but parallel.pipeline is " + std::to_string(ranks));
   }
   const bool recomputes =
       std::any_of(rows.actions.begin(), rows.actions.end(), [](const auto& actions) {
@@ -70,16 +68,17 @@ void check_schedule_rows(const Study& study) {
   if (rows.num_stages == study.num_stages()) return;
   if (!study.partition.on.empty()) {
     fail_at(study, key,
-            "has " + text(rows.num_stages) + " stages, but partition.on says where " +
-                text(study.num_stages()) + " lie");
+            "has " + std::to_string(rows.num_stages) + " stages, but partition.on says where " +
+                std::to_string(study.num_stages()) + " lie");
   }
   const int each = study.parallel.virtual_stages;
   const bool divides = rows.num_stages % ranks == 0;
-  fail_at(study, key,
-          "has " + text(rows.num_stages) + " stages, but " + text(ranks) +
-              " pipeline ranks of parallel.virtual_stages " + text(each) + " have " +
-              text(std::int64_t{ranks} * each) +
-              (divides ? "; virtual_stages " + text(rows.num_stages / ranks) + " does" : ""));
+  fail_at(
+      study, key,
+      "has " + std::to_string(rows.num_stages) + " stages, but " + std::to_string(ranks) +
+          " pipeline ranks of parallel.virtual_stages " + std::to_string(each) + " have " +
+          std::to_string(std::int64_t{ranks} * each) +
+          (divides ? "; virtual_stages " + std::to_string(rows.num_stages / ranks) + " does" : ""));
 }
 
 void check_schedule_row_microbatches(const Study& study) {
@@ -87,8 +86,8 @@ void check_schedule_row_microbatches(const Study& study) {
   const std::string key = study.schedule.file.empty() ? "schedule.rows" : "schedule.file";
   if (rows.num_microbatches == study.num_microbatches()) return;
   fail_at(study, key,
-          "has " + text(rows.num_microbatches) + " microbatches, but the step has " +
-              text(study.num_microbatches()) + "; " +
+          "has " + std::to_string(rows.num_microbatches) + " microbatches, but the step has " +
+              std::to_string(study.num_microbatches()) + "; " +
               step_of_microbatches(study, rows.num_microbatches) + " does");
 }
 

@@ -23,8 +23,6 @@ namespace trainyard {
 
 namespace {
 
-std::string text(std::int64_t value) { return std::to_string(value); }
-
 /// Whether ranks may have pieces of unlike size: under a sharding of the study's own that goes over
 /// the method of studies that name none (engine/passes/plan_splits.h).
 bool takes_uneven_pieces(const Study& study) {
@@ -83,15 +81,18 @@ void check_tensor(const Study& study) {
     const std::string remedy = nearest_that_do(tensor, std::min<std::int64_t>(common, kMaxRanks),
                                                [&](std::int64_t d) { return common % d == 0; });
     fail_at(study, "parallel.tensor",
-            with_remedy(text(tensor) + " ranks do not divide " + key + " " + text(number), remedy));
+            with_remedy(std::to_string(tensor) + " ranks do not divide " + key + " " +
+                            std::to_string(number),
+                        remedy));
   }
   const std::int64_t padded = study.model.pad_vocab_to;
   const bool divides = padded % tensor == 0 || takes_uneven_pieces(study);
   if (padded < study.model.vocab || !divides) {
     const std::int64_t least = (study.model.vocab + tensor - 1) / tensor * tensor;
     fail_at(study, "model.pad_vocab_to",
-            text(padded) + " is not a multiple of tensor(" + text(tensor) + ") that holds vocab " +
-                text(study.model.vocab) + "; " + text(least) + " is");
+            std::to_string(padded) + " is not a multiple of tensor(" + std::to_string(tensor) +
+                ") that holds vocab " + std::to_string(study.model.vocab) + "; " +
+                std::to_string(least) + " is");
   }
 }
 
@@ -160,10 +161,11 @@ void check_positions(const Study& study) {
   const std::int64_t used = model.seq_len + model.position_offset;
   if (model.max_positions == 0 || used <= model.max_positions) return;
   const std::string offset =
-      model.position_offset > 0 ? " from " + text(model.position_offset) + " on" : "";
+      model.position_offset > 0 ? " from " + std::to_string(model.position_offset) + " on" : "";
   fail_at(study, "model.seq_len",
-          text(model.seq_len) + offset + " is longer than the " + text(model.max_positions) +
-              " positions of the model; say model.max_positions: " + text(used) +
+          std::to_string(model.seq_len) + offset + " is longer than the " +
+              std::to_string(model.max_positions) +
+              " positions of the model; say model.max_positions: " + std::to_string(used) +
               " to enlarge their table");
 }
 
@@ -182,7 +184,7 @@ void blame_positions(const Study& study, const std::string& key) {
     return;
   const std::int64_t rows = key == "max_positions" ? model.max_positions : model.position_offset;
   fail_at(study, "model.positions",
-          "only learned positions have a table, and model." + key + " is " + text(rows) +
+          "only learned positions have a table, and model." + key + " is " + std::to_string(rows) +
               "; write learned, or model." + key + ": 0, too");
 }
 

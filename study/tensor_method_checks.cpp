@@ -16,7 +16,6 @@ namespace trainyard {
 
 namespace {
 
-std::string text(std::int64_t number) { return std::to_string(number); }
 void refuse(const Study& study, bool wrong, const std::string& key, const std::string& why) {
   if (wrong) fail_at(study, key, why);
 }
@@ -65,7 +64,7 @@ void check_beside(const Study& study, const TensorMethod& method) {
     const std::string why = name + " " + std::string(refused.why);
     if (refused.what == Beside::kNamedAxes) {
       refuse(study, !study.parallel.tensor_axes.empty(), "parallel.tensor",
-             why + "; write " + text(study.parallel.tensor));
+             why + "; write " + std::to_string(study.parallel.tensor));
       continue;
     }
     const auto* const asked =

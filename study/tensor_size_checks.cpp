@@ -12,8 +12,6 @@ namespace trainyard {
 
 namespace {
 
-std::string text(std::int64_t value) { return std::to_string(value); }
-
 /// The sizes of a tensor's dimensions, each with the key that says it; key "": a constant.
 struct TensorSize {
   struct Factor {
@@ -105,7 +103,8 @@ std::vector<TensorSize> largest_tensors(const Study& study) {
   for (const TensorSize::Factor& factor : tensor.factors) {
     if (!product.empty()) product += " * ";
     const std::string name = factor.key.substr(factor.key.find('.') + 1);
-    product += name.empty() ? text(factor.size) : name + "(" + text(factor.size) + ")";
+    product +=
+        name.empty() ? std::to_string(factor.size) : name + "(" + std::to_string(factor.size) + ")";
     const bool said = !factor.key.empty() && is_said(study, factor.key);
     if (said && factor.size > largest.size) largest = factor;
   }

@@ -12,8 +12,6 @@ static_assert(std::endian::native == std::endian::little,
 
 namespace {
 
-std::string text(std::int64_t value) { return std::to_string(value); }
-
 /// The three arrays of an index whose header and size are in order.
 class IndexReader {
  public:
@@ -54,13 +52,14 @@ class IndexReader {
                                  TokenType::kInt32, TokenType::kInt64, TokenType::kUint16}) {
       if (megatron_type_code(type) == code) return type;
     }
-    fail("element type " + text(code) + " does not hold tokens; 1 to 5 and 8 do");
+    fail("element type " + std::to_string(code) + " does not hold tokens; 1 to 5 and 8 do");
   }
 
   void read_header() {
     const auto size = static_cast<std::int64_t>(bytes_.size());
     if (bytes_.size() < kMegatronHeaderBytes) {
-      fail("is " + text(size) + " bytes; the header alone has " + text(kMegatronHeaderBytes));
+      fail("is " + std::to_string(size) + " bytes; the header alone has " +
+           std::to_string(kMegatronHeaderBytes));
     }
     if (std::memcmp(bytes_.data(), kMegatronMagic.data(), kMegatronMagic.size()) != 0) {
       fail("does not begin with MMIDIDX, so it is not a Megatron-LM index");
@@ -76,7 +75,7 @@ class IndexReader {
     const std::uint64_t most = bytes_.size();
     if (sequences > most || documents > most ||
         kMegatronHeaderBytes + sequences * 12 + documents * 8 != most) {
-      fail("is " + text(size) + " bytes, which is not what " + std::to_string(sequences) +
+      fail("is " + std::to_string(size) + " bytes, which is not what " + std::to_string(sequences) +
            " sequences and " + std::to_string(documents) +
            " document indices take; it is cut short or damaged");
     }
@@ -88,16 +87,17 @@ class IndexReader {
   void check_sequences(std::int64_t bin_bytes) {
     std::int64_t end = 0;
     for (std::int64_t i = 0; i < index_.num_sequences; ++i) {
-      if (length(i) < 0) fail("sequence " + text(i) + " has length " + text(length(i)));
+      if (length(i) < 0)
+        fail("sequence " + std::to_string(i) + " has length " + std::to_string(length(i)));
       if (pointer(i) != end) {
-        fail("sequence " + text(i) + " begins at byte " + text(pointer(i)) +
-             ", but those before it end at byte " + text(end));
+        fail("sequence " + std::to_string(i) + " begins at byte " + std::to_string(pointer(i)) +
+             ", but those before it end at byte " + std::to_string(end));
       }
       end += length(i) * size_of(index_.type);
     }
     if (end != bin_bytes) {
-      fail("its sequences have " + text(end) + " bytes, but the .bin file has " + text(bin_bytes) +
-           "; one of the two is cut short or damaged");
+      fail("its sequences have " + std::to_string(end) + " bytes, but the .bin file has " +
+           std::to_string(bin_bytes) + "; one of the two is cut short or damaged");
     }
     index_.num_tokens = end / size_of(index_.type);
   }
@@ -109,13 +109,13 @@ class IndexReader {
       const std::int64_t least = i == 0 ? 0 : document(i - 1);
       if (document(i) < least || document(i) > index_.num_sequences ||
           (i == 0 && document(i) != 0)) {
-        fail("document " + text(i) + " begins with sequence " + text(document(i)) +
-             ", which is out of order");
+        fail("document " + std::to_string(i) + " begins with sequence " +
+             std::to_string(document(i)) + ", which is out of order");
       }
     }
     if (document(last) != index_.num_sequences) {
-      fail("its documents end at sequence " + text(document(last)) + " of " +
-           text(index_.num_sequences));
+      fail("its documents end at sequence " + std::to_string(document(last)) + " of " +
+           std::to_string(index_.num_sequences));
     }
   }
 

@@ -52,8 +52,6 @@ int all_but_last(const Mesh& mesh) {
 }
 int last(const Mesh& mesh) { return mesh.back(); }
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 /// As parallel.tensor says it: the last axes of a plan's mesh.
 std::string axes_text(const Plan& plan, const Mesh& mesh) {
   ParallelConfig parallel = plan.parallel;
@@ -61,12 +59,13 @@ std::string axes_text(const Plan& plan, const Mesh& mesh) {
   const DeviceMesh named = mesh_of(parallel);
   std::string out;
   for (auto axis = named.axes.end() - std::ssize(mesh); axis != named.axes.end(); ++axis)
-    out += (out.empty() ? "{" : ", ") + axis->name + ": " + text(axis->size);
+    out += (out.empty() ? "{" : ", ") + axis->name + ": " + std::to_string(axis->size);
   return out + "}";
 }
 
 std::string on_ranks(const Plan& plan) {
-  return "method " + plan.parallel.tensor_method + " on " + text(plan.parallel.tensor) + " ranks ";
+  return "method " + plan.parallel.tensor_method + " on " + std::to_string(plan.parallel.tensor) +
+         " ranks ";
 }
 
 /// What features are divided over: heads, and the widths of activations.
@@ -78,8 +77,8 @@ MethodProblem feature_problem(const Plan& plan, int ranks) {
                                                           {"ffn", model.ffn}};
   for (const auto& [key, number] : numbers) {
     if (number % ranks == 0) continue;
-    return Infeasible{on_ranks(plan) + "splits features over " + text(ranks) +
-                          ", which do not divide model." + key + " " + text(number),
+    return Infeasible{on_ranks(plan) + "splits features over " + std::to_string(ranks) +
+                          ", which do not divide model." + key + " " + std::to_string(number),
                       "parallel.tensor"};
   }
   return std::nullopt;
@@ -90,8 +89,9 @@ MethodProblem row_problem(const Plan& plan, int ranks) {
   if (sizes.empty()) sizes = {plan.training.microbatch};
   for (const std::int64_t size : sizes) {
     if (size % ranks == 0) continue;
-    return Infeasible{on_ranks(plan) + "splits the samples of a microbatch over " + text(ranks) +
-                          ", which do not divide " + text(size) + "; " +
+    return Infeasible{on_ranks(plan) + "splits the samples of a microbatch over " +
+                          std::to_string(ranks) + ", which do not divide " + std::to_string(size) +
+                          "; " +
                           nearest_that_do(size, size + ranks,
                                           [&](std::int64_t rows) { return rows % ranks == 0; }),
                       "training.microbatch"};
@@ -121,7 +121,7 @@ MethodProblem arrange_mesh_form(Plan& plan) {
       return form.mesh_of(static_cast<int>(ranks)).has_value();
     });
     return Infeasible{
-        with_remedy(made_for + ", not for " + text(parallel.tensor) + " ranks", remedy),
+        with_remedy(made_for + ", not for " + std::to_string(parallel.tensor) + " ranks", remedy),
         "parallel.tensor"};
   }
   parallel.tensor_axes = *mesh;

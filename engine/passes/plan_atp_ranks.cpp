@@ -14,8 +14,6 @@ namespace trainyard {
 
 namespace {
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 /// A number of the model that a mesh of atp does not divide.
 struct Undivided {
   std::string key;  // "hidden"
@@ -67,7 +65,7 @@ AtpLayers atp_layers(const ModelConfig& model) {
 MethodProblem arrange_atp(Plan& plan) {
   const ParallelConfig& parallel = plan.parallel;
   if (!parallel.tensor_axes.empty()) {
-    std::string remedy = text(parallel.tensor);
+    std::string remedy = std::to_string(parallel.tensor);
     if (parallel.tensor_axes.size() == 2)
       remedy += " and tensor_method: {name: atp, mesh: " + mesh_text(parallel.tensor_axes) + "}";
     return Infeasible{"method atp makes the axes; write " + remedy, "parallel.tensor"};
@@ -75,9 +73,9 @@ MethodProblem arrange_atp(Plan& plan) {
   if (parallel.tensor_mesh.empty()) return std::nullopt;
   const std::int64_t ranks = std::int64_t{parallel.tensor_mesh[0]} * parallel.tensor_mesh[1];
   if (ranks == parallel.tensor) return std::nullopt;
-  return Infeasible{"mesh " + mesh_text(parallel.tensor_mesh) + " has " + text(ranks) +
-                        " ranks, and parallel.tensor says " + text(parallel.tensor) + "; " +
-                        mesh_text(even_mesh(parallel.tensor)) + " has as many",
+  return Infeasible{"mesh " + mesh_text(parallel.tensor_mesh) + " has " + std::to_string(ranks) +
+                        " ranks, and parallel.tensor says " + std::to_string(parallel.tensor) +
+                        "; " + mesh_text(even_mesh(parallel.tensor)) + " has as many",
                     kTensorMeshKey};
 }
 
@@ -87,16 +85,16 @@ MethodProblem check_atp(const Plan& plan) {
     if (!mesh.empty()) return std::nullopt;
     return Infeasible{
         "names axes of a mesh that is yet to be chosen; write tensor_method: {name: atp, mesh: [" +
-            text(plan.parallel.tensor) + ", 1]}, or another one",
+            std::to_string(plan.parallel.tensor) + ", 1]}, or another one",
         "sharding"};
   }
   if (mesh.empty()) return std::nullopt;
   const auto wrong = undivided_by(mesh[0], mesh[1], plan);
   if (!wrong) return std::nullopt;
   return Infeasible{
-      with_remedy("the " + text(mesh[wrong->axis]) + " ranks of the " +
+      with_remedy("the " + std::to_string(mesh[wrong->axis]) + " ranks of the " +
                       (wrong->axis == 0 ? "first" : "second") + " axis of mesh " + mesh_text(mesh) +
-                      " do not divide model." + wrong->key + " " + text(wrong->number),
+                      " do not divide model." + wrong->key + " " + std::to_string(wrong->number),
                   meshes_that_divide(plan)),
       kTensorMeshKey};
 }
@@ -109,7 +107,7 @@ std::variant<ChosenMesh, Infeasible> choose_atp_mesh(const Plan& plan, const Clu
     auto made = communication_matrix(cluster);
     if (const auto* reason = std::get_if<Infeasible>(&made)) {
       return Infeasible{"no mesh is chosen: " + reason->reason + "; write {name: atp, mesh: [" +
-                            text(parallel.tensor) + ", 1]}, or another mesh",
+                            std::to_string(parallel.tensor) + ", 1]}, or another mesh",
                         "parallel.tensor_method"};
     }
     matrix = std::get<CommunicationMatrix>(std::move(made));
@@ -117,7 +115,7 @@ std::variant<ChosenMesh, Infeasible> choose_atp_mesh(const Plan& plan, const Clu
   auto meshes = atp_meshes(matrix, devices_of_tensor_group(parallel), parallel.measured_meshes,
                            AtpEquations::kPaper, atp_layers(plan.model));
   if (meshes.empty()) {
-    return Infeasible{"says nothing of a mesh of " + text(parallel.tensor) + " ranks",
+    return Infeasible{"says nothing of a mesh of " + std::to_string(parallel.tensor) + " ranks",
                       "parallel.tensor_method.measured"};
   }
   const auto is_left_out = [&](const AtpMesh& mesh) {
@@ -125,17 +123,18 @@ std::variant<ChosenMesh, Infeasible> choose_atp_mesh(const Plan& plan, const Clu
   };
   if (std::all_of(meshes.begin(), meshes.end(), is_left_out)) {
     const auto wrong = *undivided_by(meshes.back().d1, meshes.back().d2, plan);
-    return Infeasible{with_remedy("no mesh of " + text(parallel.tensor) + " ranks" +
-                                      (measured ? " that is named" : "") + " divides the model, " +
-                                      mesh_text({meshes.back().d1, meshes.back().d2}) +
-                                      " not model." + wrong.key + " " + text(wrong.number),
-                                  meshes_that_divide(plan)),
-                      measured ? "parallel.tensor_method.measured" : "parallel.tensor"};
+    return Infeasible{
+        with_remedy("no mesh of " + std::to_string(parallel.tensor) + " ranks" +
+                        (measured ? " that is named" : "") + " divides the model, " +
+                        mesh_text({meshes.back().d1, meshes.back().d2}) + " not model." +
+                        wrong.key + " " + std::to_string(wrong.number),
+                    meshes_that_divide(plan)),
+        measured ? "parallel.tensor_method.measured" : "parallel.tensor"};
   }
   const std::size_t left_out = std::erase_if(meshes, is_left_out);
   const AtpMesh& best = best_of(meshes);
   return ChosenMesh{{best.d1, best.d2},
-                    "least all-reduce time of " + text(std::ssize(meshes)) + " meshes" +
+                    "least all-reduce time of " + std::to_string(std::ssize(meshes)) + " meshes" +
                         (left_out > 0 ? " that divide the model" : "") + ", by " +
                         (measured ? "measured bandwidths" : "the cluster's links")};
 }

@@ -7,11 +7,7 @@
 
 namespace trainyard {
 
-namespace {
-
-std::string text(std::int64_t value) { return std::to_string(value); }
-
-}  // namespace
+namespace {}  // namespace
 
 FileWindows::FileWindows(TokenFile file, std::int64_t num_symbols, const WindowShape& shape,
                          const EpochOrder& order)
@@ -38,19 +34,21 @@ void FileWindows::read_window(std::int64_t window, std::span<std::int64_t> out) 
   file_.read(begin, out);
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (out[i] >= 0 && out[i] < num_symbols_) continue;
-    throw ConfigError(file_.path() + ": token " + text(begin + static_cast<std::int64_t>(i)) +
-                      " is " + text(out[i]) + "; model.vocab leaves the ids 0 to " +
-                      text(num_symbols_ - 1) + " to the data");
+    throw ConfigError(file_.path() + ": token " +
+                      std::to_string(begin + static_cast<std::int64_t>(i)) + " is " +
+                      std::to_string(out[i]) + "; model.vocab leaves the ids 0 to " +
+                      std::to_string(num_symbols_ - 1) + " to the data");
   }
 }
 
 std::string FileWindows::description() const {
   const std::string documents = file_.num_documents() > 0
-                                    ? " in " + text(file_.num_documents()) +
+                                    ? " in " + std::to_string(file_.num_documents()) +
                                           (file_.num_documents() == 1 ? " document" : " documents")
                                     : "";
-  return file_.path() + ": " + text(file_.num_tokens()) + " tokens" + documents + ", " +
-         text(num_windows_) + " samples an epoch, " + (order_.shuffle ? "shuffled" : "in order");
+  return file_.path() + ": " + std::to_string(file_.num_tokens()) + " tokens" + documents + ", " +
+         std::to_string(num_windows_) + " samples an epoch, " +
+         (order_.shuffle ? "shuffled" : "in order");
 }
 
 }  // namespace trainyard
