@@ -16,7 +16,6 @@ namespace trainyard {
 namespace {
 
 constexpr const char *kSequencesKey = "recompute.sequences", *kMethodKey = "recompute.method";
-constexpr Seconds kNever = std::numeric_limits<Seconds>::infinity();
 constexpr double kDoubt = 0.03;      // of predictions, against steps with closed forms
 constexpr double kMoreDoubt = 0.15;  // against those with links shared, which chance has part in
 constexpr double kUnseen = 0.5;      // of what is predicted to run again a plan runs, at least
@@ -69,7 +68,7 @@ Seconds RotorPlans::least_step(Seconds predicted, Seconds once) {
 }
 
 Seconds RotorPlans::least_step(Bytes budget, Seconds once) {
-  if (!of_all_->may_keep(budget)) return kNever;
+  if (!of_all_->may_keep(budget)) return kForever;
   return least_step(of_all_->rung(of_all_->first_within(budget)).predicted, once);
 }
 
@@ -159,7 +158,7 @@ void RotorPlans::try_shares(Bytes budget, Seconds once, RotorChoice& best) {
 
 RotorChoice RotorPlans::within(Bytes budget) {
   const Seconds once = simulated_step(prepared_, study_, of_all_->compile_rung(of_all_->rung(0)));
-  RotorChoice best = within(budget, once, kNever);
+  RotorChoice best = within(budget, once, kForever);
   if (best.fits) return best;
   // A Program may take less than its rung says, and less than those of lower rungs.
   for (auto* ladder : {&of_all_, &of_but_cores_}) {
@@ -183,7 +182,7 @@ RotorChoice RotorPlans::within(Bytes budget, Seconds once, Seconds enough) {
   try_cores(budget, once, best);
   try_rivals(budget, best);
   // Shares are no better than the first rung by more than the doubt.
-  if (best.step == kNever || least_step(budget, once) < best.step) try_shares(budget, once, best);
+  if (best.step == kForever || least_step(budget, once) < best.step) try_shares(budget, once, best);
   return best;
 }
 

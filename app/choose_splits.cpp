@@ -19,6 +19,7 @@
 #include "app/splits_text.h"
 #include "engine/base/format.h"
 #include "engine/base/readable.h"
+#include "engine/base/units.h"
 #include "engine/passes/given_sharding.h"
 #include "engine/passes/one_stage_graph.h"
 #include "engine/passes/plan_mesh.h"
@@ -42,7 +43,6 @@ constexpr double kWork = 250'000;          // ops of all microbatches that budge
 constexpr double kLeastParts = 12, kMostParts = 64, kRotorParts = 6;
 constexpr int kLarger = 10;  // budgets beyond a device's, where rotor recomputes, each by:
 constexpr double kGrowth = 1.3;
-constexpr Seconds kNever = std::numeric_limits<Seconds>::infinity();
 constexpr double kFirstPrice = 10;  // memory of moves as large as the budget costs a tenth of all
 constexpr double kNextPrice = 4;
 constexpr std::int64_t kBranchSteps = 2'000;
@@ -168,7 +168,7 @@ class SplitChooser {
   }
 
   /// What is no faster cannot win.
-  Seconds enough() const { return fits(best_) ? trials_[best_].step : kNever; }
+  Seconds enough() const { return fits(best_) ? trials_[best_].step : kForever; }
 
   SplitRotor rotor_of(std::size_t trial) const {
     return make_split_rotor(prepared_, study_, trials_[trial], static_cast<Bytes>(budget_));
@@ -176,7 +176,7 @@ class SplitChooser {
 
   void recompute(SplitTrial& trial, RotorPlans& plans, Seconds enough) {
     RotorChoice choice = plans.within(static_cast<Bytes>(budget_), trial.once, enough);
-    if (choice.fits ? choice.step < enough : enough == kNever) put(std::move(choice), trial);
+    if (choice.fits ? choice.step < enough : enough == kForever) put(std::move(choice), trial);
   }
 
   const SplitTrial* try_choice(const std::string& name, const Choice& choice) {

@@ -1,7 +1,6 @@
 #include "app/rotor_base.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -56,10 +55,9 @@ Numbered<ActionDurations> durations_of(const Program& program, const Trace& trac
       to = std::max(to, row.end);
     }
   }
-  constexpr Seconds kNever = std::numeric_limits<Seconds>::infinity();
   std::map<SegmentId, Seconds> shortest;
   for (const auto& [call, time] : calls) {
-    Seconds& least = shortest.try_emplace(std::get<SegmentId>(call), kNever).first->second;
+    Seconds& least = shortest.try_emplace(std::get<SegmentId>(call), kForever).first->second;
     least = std::min(least, time.second - time.first);
   }
   Numbered<ActionDurations> out(stages, ActionDurations{0, 0, 0, 0, 0});

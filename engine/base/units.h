@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 namespace trainyard {
 
@@ -11,6 +12,9 @@ using Bytes = std::int64_t;
 using BytesPerSecond = double;
 using Flop = double;  // a multiply-add is 2
 using FlopPerSecond = double;
+
+/// A time that does not come; what a forbidden choice costs.
+inline constexpr Seconds kForever = std::numeric_limits<Seconds>::infinity();
 
 inline constexpr double kKiB = 1024.0;
 inline constexpr double kMiB = 1024.0 * kKiB;

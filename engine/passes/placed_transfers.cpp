@@ -197,7 +197,7 @@ Indexed<std::int32_t, std::vector<PlacedTransfer>> place_transfers(
   std::vector<TransferEvent> events = transfer_events(
       draft, classes_of, calls, ActionEnds(draft, calls, timing, schedule.num_microbatches));
   PlacedOfClasses placed(draft.classes.size());
-  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kNoUse = std::numeric_limits<std::int64_t>::max();
   const bool ahead = order == TransferOrder::kAhead;
   std::size_t next = 0;  // of `validation`
   const auto validate_until = [&](double time) {
@@ -215,7 +215,7 @@ Indexed<std::int32_t, std::vector<PlacedTransfer>> place_transfers(
     for (const std::int32_t sender : classes_of[schedule.rank_of(event.from_stage)]) {
       event.send = placed[sender].size();
       placed[sender].push_back(
-          {&transfer_of(draft, sender, event), true, event.mb, producer + 1, producer + 1, kNever});
+          {&transfer_of(draft, sender, event), true, event.mb, producer + 1, producer + 1, kNoUse});
     }
     for (const std::int32_t receiver : classes_of[schedule.rank_of(event.to_stage)]) {
       event.receive = placed[receiver].size();

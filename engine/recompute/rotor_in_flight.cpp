@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
+#include "engine/base/units.h"
 #include "engine/recompute/sized_chain.h"
 
 namespace trainyard {
 
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kShares = 64;  // of what could be kept, that are tried
 
 /// Times that differ by less are of the same kernels, begun at another time.
@@ -60,7 +59,7 @@ struct RotorInFlight::First {
         room(may_take),
         groups(of.chain().num_groups()),
         most_used(of.chain().input),
-        times((groups + 1) * (share + 1), kNever) {
+        times((groups + 1) * (share + 1), kForever) {
     find_most_used();
     for (std::int64_t used = 0; used <= std::min(share, room); ++used) {
       if (stage.chain().backward_extra[groups] <= room - used) at(groups, used) = 0;
@@ -87,13 +86,13 @@ struct RotorInFlight::First {
     const std::int64_t after = used + chain.saved[s];
     if (after > share || beside < chain.forward_extra[s] ||
         beside < chain.input[s + 1] + chain.backward_extra[s])
-      return kNever;
+      return kForever;
     return chain.forward[s] + chain.backward[s] + at(s + 1, after);
   }
 
   double dropped(int s, int j, std::int64_t used) const {
     const std::int64_t after = used + stage.chain().input[j];
-    if (after > share) return kNever;
+    if (after > share) return kForever;
     return stage.table().forwards(s, j) + at(j, after) + stage.table().time(s, j - 1, room - used);
   }
 
@@ -175,7 +174,7 @@ std::optional<std::vector<std::vector<ChainOp>>> RotorInFlight::solve_alone(
     std::int64_t slots) const {
   const Stage& stage = stages_.front();
   const std::int64_t beside = slots - stage.chain().input[0];
-  if (beside < 0 || stage.table().time(beside) == kNever) return std::nullopt;
+  if (beside < 0 || stage.table().time(beside) == kForever) return std::nullopt;
   std::vector<std::vector<ChainOp>> out(1);
   stage.table().append_sequence(0, stage.chain().num_groups(), beside, out[0]);
   return out;
@@ -187,7 +186,7 @@ std::optional<std::vector<std::vector<ChainOp>>> RotorInFlight::solve(double mem
   const std::int64_t slots = std::min(most_, whole);
   if (stages_.size() == 1 && stages_[0].microbatches == 1) return solve_alone(slots);
   std::optional<std::vector<std::vector<ChainOp>>> best;
-  double least = kNever;
+  double least = kForever;
   for (int n = 0; n <= kShares; ++n) {
     std::vector<std::int64_t> shares;
     std::int64_t others = 0;
@@ -201,7 +200,7 @@ std::optional<std::vector<std::vector<ChainOp>>> RotorInFlight::solve(double mem
     for (std::size_t s = 0; s < stages_.size() && time < least; ++s) {
       const std::int64_t room = slots - others + shares[s];
       if (room < shares[s]) {
-        time = kNever;
+        time = kForever;
         break;
       }
       firsts.emplace_back(stages_[s], shares[s], room);

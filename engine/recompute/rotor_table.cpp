@@ -1,15 +1,13 @@
 #include "engine/recompute/rotor_table.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "engine/base/error.h"
+#include "engine/base/units.h"
 
 namespace trainyard {
 
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// out[m] = min(out[m], behind[m] + before[m] + forwards), m < count: nearly all of rotor's time.
 /// Four at once, as vectors: rows of a table do not overlap.
@@ -34,7 +32,7 @@ RotorTable::RotorTable(const RecomputeChain& chain, const LeastMemory<std::int64
       least_(least),
       stages_(chain.num_groups() + 1),
       width_(slots + 1),
-      time_(std::int64_t{stages_} * (stages_ + 1) / 2 * width_, kNever),
+      time_(std::int64_t{stages_} * (stages_ + 1) / 2 * width_, kForever),
       until_(std::int64_t{stages_} + 1),
       back_(until_.size()) {
   for (int s = 0; s < stages_; ++s) {

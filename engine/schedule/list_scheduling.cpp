@@ -25,7 +25,7 @@ PipelineSchedule ListScheduling::run() {
   for (std::int32_t s = 0; s < num_stages(); ++s) queue_.insert(turn(s));
   for (std::int64_t left = std::int64_t{2} * num_microbatches() * num_stages(); left > 0; --left) {
     const std::int32_t next = -std::get<3>(*queue_.begin());
-    check(std::get<0>(*queue_.begin()) < kNever, "some stage can go on");
+    check(std::get<0>(*queue_.begin()) < kForever, "some stage can go on");
     // Who shares the rank waits for it to be free, the neighbours for what it makes.
     std::vector<std::int32_t> waiting = of_rank_[schedule_.rank_of(next)];
     for (const std::int32_t neighbour : {next - 1, next + 1}) {
@@ -46,18 +46,18 @@ double ListScheduling::arrival(double end, std::int32_t from, std::int32_t to) c
 
 double ListScheduling::input_ready(std::int32_t s) const {
   const std::size_t mb = stages_[s].forward_ends.size();
-  if (std::ssize(stages_[s].forward_ends) == num_microbatches()) return kNever;
+  if (std::ssize(stages_[s].forward_ends) == num_microbatches()) return kForever;
   if (s == 0) return 0;
   const std::vector<double>& before = stages_[s - 1].forward_ends;
-  return mb < before.size() ? arrival(before[mb], s - 1, s) : kNever;
+  return mb < before.size() ? arrival(before[mb], s - 1, s) : kForever;
 }
 
 double ListScheduling::gradient_ready(std::int32_t s) const {
   const std::size_t mb = stages_[s].backward_ends.size();
-  if (mb >= stages_[s].forward_ends.size()) return kNever;
+  if (mb >= stages_[s].forward_ends.size()) return kForever;
   if (s + 1 == num_stages()) return stages_[s].forward_ends[mb];
   const std::vector<double>& behind = stages_[s + 1].backward_ends;
-  return mb < behind.size() ? arrival(behind[mb], s + 1, s) : kNever;
+  return mb < behind.size() ? arrival(behind[mb], s + 1, s) : kForever;
 }
 
 ListScheduling::Turn ListScheduling::turn(std::int32_t s) const {

@@ -1,11 +1,11 @@
 // Orders that follow from time: the rank that can start something first starts it.
 #pragma once
 
-#include <limits>
 #include <set>
 #include <tuple>
 #include <vector>
 
+#include "engine/base/units.h"
 #include "engine/schedule/pipeline_schedule.h"
 #include "engine/schedule/schedule_timing.h"
 
@@ -28,7 +28,6 @@ class ListScheduling {
   PipelineSchedule run();
 
  protected:
-  static constexpr double kNever = std::numeric_limits<double>::infinity();
   struct Stage {
     std::vector<double> forward_ends;   // [microbatch], of those that were started
     std::vector<double> backward_ends;  // [microbatch]

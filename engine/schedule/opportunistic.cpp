@@ -22,7 +22,7 @@ class Opportunistic : public ListScheduling {
     const auto mb = std::ssize(stage(s).forward_ends);
     if (s > 0 || mb < active_) return ready;
     const std::vector<double>& ended = stage(0).backward_ends;
-    return mb - active_ < std::ssize(ended) ? std::max(ready, ended[mb - active_]) : kNever;
+    return mb - active_ < std::ssize(ended) ? std::max(ready, ended[mb - active_]) : kForever;
   }
 
   int active_;

@@ -21,10 +21,10 @@ class InOwnOrder : public ListScheduling {
     return done < each_.actions[s].size() && each_.actions[s][done].phase == phase;
   }
   double forward_ready(std::int32_t s) const override {
-    return is_next(s, ActionPhase::kForward) ? input_ready(s) : kNever;
+    return is_next(s, ActionPhase::kForward) ? input_ready(s) : kForever;
   }
   double backward_ready(std::int32_t s) const override {
-    return is_next(s, ActionPhase::kBackward) ? gradient_ready(s) : kNever;
+    return is_next(s, ActionPhase::kBackward) ? gradient_ready(s) : kForever;
   }
 
   const PipelineSchedule& each_;

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "engine/base/units.h"
+
 namespace trainyard {
 
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// A factor's place while a table is filled. Those over the innermost node are read a row at a
 /// time, others are one number for the whole row.
@@ -245,7 +244,7 @@ void Elimination::fill(Message& message, const std::vector<double>& own) {
   row_.resize(width);
   double* out = message.table.data();
   do {
-    std::fill(out, out + width, kNever);
+    std::fill(out, out + width, kForever);
     for (std::size_t k = 0; k < own.size(); ++k) {
       double base = own[k];
       for (const Walk& walk : numbers) base += walk.at[k * walk.step];

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <utility>
+
+#include "engine/base/units.h"
 
 namespace trainyard {
 
 namespace {
 
 using Costs = std::vector<double>;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// Nodes and the costs between them, from either side: costs[a][b] is [strategy of a][of b].
 struct Neighbourhood {
@@ -75,7 +74,7 @@ std::vector<std::size_t> merge_node(std::size_t n, std::vector<StrategyNode>& no
   const std::size_t of_b = nodes[b].size();
   Costs between;
   for (std::size_t i = 0; i < of_a; ++i) {
-    Costs row(of_b, kNever);
+    Costs row(of_b, kForever);
     std::vector<std::size_t> chosen(of_b);
     for (std::size_t own = 0; own < node.size(); ++own) {
       const double cost = node.cost[own] + to_a[own * of_a + i];

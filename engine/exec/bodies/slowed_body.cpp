@@ -1,14 +1,13 @@
 #include "engine/exec/bodies/slowed_body.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
+
+#include "engine/base/units.h"
 
 namespace trainyard {
 
 namespace {
-
-constexpr Seconds kNever = std::numeric_limits<double>::infinity();
 
 class StepOrder {
  public:
@@ -187,7 +186,7 @@ Seconds SlowedBody::kernel(Seconds start, Seconds work) {
     while (next_own_ < own_.size() && own_[next_own_].second <= at) ++next_own_;
     const bool in_own = next_own_ < own_.size() && own_[next_own_].first <= at;
     const bool slowed = in_own || (next_beside_ > 0 && beside_[next_beside_ - 1].second);
-    Seconds until = next_beside_ < beside_.size() ? beside_[next_beside_].first : kNever;
+    Seconds until = next_beside_ < beside_.size() ? beside_[next_beside_].first : kForever;
     if (next_own_ < own_.size())
       until = std::min(until, in_own ? own_[next_own_].second : own_[next_own_].first);
     const double pace = slowed ? factor_ : 1;
@@ -199,7 +198,7 @@ Seconds SlowedBody::kernel(Seconds start, Seconds work) {
 }
 
 Seconds SlowedBody::next_end(Seconds after) const {
-  Seconds next = kNever;
+  Seconds next = kForever;
   const auto see = [&](Seconds end) {
     if (end > after) next = std::min(next, end);
   };

@@ -75,13 +75,12 @@ void append(std::vector<Seconds>& to, const std::vector<Seconds>& from) {
 }
 
 Seconds shortest_transfer(const ActionTimes& times) {
-  constexpr Seconds kNever = std::numeric_limits<double>::infinity();
   const auto shortest = [](const std::vector<Seconds>& all) {
-    return all.empty() ? kNever : *std::min_element(all.begin(), all.end());
+    return all.empty() ? kForever : *std::min_element(all.begin(), all.end());
   };
   const Seconds found = std::min(shortest(times.transfers),
                                  shortest(times.sends_by_host) + shortest(times.copies_from_host));
-  return found == kNever ? 0 : found;
+  return found == kForever ? 0 : found;
 }
 
 }  // namespace
