@@ -18,6 +18,7 @@ inline constexpr std::array<std::string_view, 14> kFamilyWords = {
     "densenet", "swin", "unet", "ncf",   "mamba2", "clip",   "onnx"};
 inline constexpr std::array<std::string_view, 3> kImportedLossWords = {
     "cross_entropy", "mean_square", "binary_cross_entropy"};
+inline constexpr std::array<std::string_view, 1> kAutoWords = {"auto"};
 inline constexpr std::array<std::string_view, 2> kLossDivisorWords = {"elements", "samples"};
 inline constexpr std::array<std::string_view, 4> kPositionsWords = {"learned", "rotary", "alibi",
                                                                     "scaled-alibi"};

@@ -19,10 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string path_in(const std::string& folder, const std::string& name) {
-  return (fs::path(folder) / name).string();
-}
-
 CheckpointIndex read_index(const std::string& folder) {
   const std::string path = path_in(folder, kIndexName);
   std::error_code error;

@@ -62,6 +62,10 @@ std::string shard_name(std::int32_t rank) {
   return std::string(kShardPrefix) + padded(rank, 5) + std::string(kShardSuffix);
 }
 
+std::string path_in(const std::string& folder, const std::string& name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
 bool is_checkpoint_file(std::string_view name) {
   return name == kIndexName || (name.starts_with(kShardPrefix) && name.ends_with(kShardSuffix));
 }

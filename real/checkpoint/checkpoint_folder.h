@@ -16,6 +16,9 @@ std::optional<std::int64_t> parse_checkpoint_name(std::string_view name);
 std::string shard_name(std::int32_t rank);  // "rank-00003.safetensors"
 inline constexpr const char* kIndexName = "index.json";
 
+/// A file or folder in `folder`.
+std::string path_in(const std::string& folder, const std::string& name);
+
 bool is_checkpoint_file(std::string_view name);  // a shard's, or the index's
 
 /// Steps of all folders that are called as checkpoints are, complete or not, ascending.

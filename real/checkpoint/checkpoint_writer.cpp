@@ -20,10 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string path_in(const std::string& folder, const std::string& name) {
-  return (fs::path(folder) / name).string();
-}
-
 [[noreturn]] void fail(const std::string& path, const char* action, const std::error_code& error) {
   throw BackendError(path + ": cannot " + action + ": " + error.message());
 }

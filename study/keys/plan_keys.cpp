@@ -9,7 +9,6 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::array<std::string_view, 1> kAutoWords = {"auto"};
 constexpr std::array<std::string_view, 1> kLayersWords = {"layers"};
 constexpr std::array<std::string_view, 1> kNoneWords = {"none"};
 

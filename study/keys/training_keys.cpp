@@ -16,7 +16,6 @@ constexpr KeyField of_training() {
   return field<&Study::training, member...>();
 }
 
-constexpr std::array<std::string_view, 1> kAutoWords = {"auto"};
 constexpr std::array<std::string_view, 1> kDynamicWords = {"dynamic"};
 
 }  // namespace
