@@ -25,15 +25,13 @@ namespace trainyard {
 
 namespace {
 
-using Rule = PartitionConfig::Rule;
-
 std::string text(std::int64_t value) { return std::to_string(value); }
 
-StageRule rule_of(Rule rule) {
+StageRule rule_of(PartitionConfig::Rule rule) {
   switch (rule) {
-    case Rule::kPaper: return StageRule::kPaper;
-    case Rule::kCode: return StageRule::kCode;
-    case Rule::kExact: return StageRule::kExact;
+    case PartitionConfig::Rule::kPaper: return StageRule::kPaper;
+    case PartitionConfig::Rule::kCode: return StageRule::kCode;
+    case PartitionConfig::Rule::kExact: return StageRule::kExact;
   }
   return StageRule::kExact;
 }
@@ -72,7 +70,7 @@ class Planner {
  private:
   /// The stages that are best by their own times need not have the shortest step.
   void take_papers_where_faster(PipelinePlan& chosen) {
-    if (request_.partition.rule != Rule::kExact || by_estimate()) return;
+    if (request_.partition.rule != PartitionConfig::Rule::kExact || by_estimate()) return;
     PipelineProblem paper = problem(1);
     paper.rule = StageRule::kPaper;
     auto found = search_pipeline(paper, costs(true));
@@ -84,7 +82,9 @@ class Planner {
 
   bool measured() const { return request_.one_stage.times_of_ops.emulated; }
   /// A step of the cost model's says nothing of measured stages.
-  bool by_estimate() const { return request_.partition.rule == Rule::kCode || measured(); }
+  bool by_estimate() const {
+    return request_.partition.rule == PartitionConfig::Rule::kCode || measured();
+  }
   const Cluster& cluster() const { return request_.one_stage.cluster; }
   std::int64_t batch() const { return request_.one_stage.training.global_batch; }
   std::int64_t devices_per_node() const {
@@ -113,7 +113,7 @@ class Planner {
     units.all_reduce = 1e-6 / kOfCode.all_reduce_bandwidth;
     units.gradient_bytes = static_cast<double>(size_in_bytes(one.study.training.grad_dtype));
     units.batch = batch();
-    if (request_.partition.rule == Rule::kCode) {
+    if (request_.partition.rule == PartitionConfig::Rule::kCode) {
       units.transfer = {0, 1e-6 / kOfCode.bandwidth};
     } else if (cluster().num_devices > 1) {
       const bool within = devices_per_node() > 1;
@@ -141,7 +141,7 @@ class Planner {
     }
     BlockOptions options;
     options.count = count;
-    options.uncoarsen = request_.partition.rule != Rule::kCode;  // its default
+    options.uncoarsen = request_.partition.rule != PartitionConfig::Rule::kCode;  // its default
     options.memory = limit_;
     options.state_per_parameter =
         (units_.parameter_bytes + units_.state_bytes) / units_.parameter_bytes;
@@ -320,7 +320,7 @@ class Planner {
     for (std::size_t s = 0; s < plan.stages.ends.size(); ++s) {
       const std::size_t end = plan.stages.ends[s];
       const std::int64_t parts = chosen.microbatches * plan.replicas[s];
-      const bool up = request_.partition.rule != Rule::kPaper;
+      const bool up = request_.partition.rule != PartitionConfig::Rule::kPaper;
       const std::int64_t samples = up ? (batch() + parts - 1) / parts : batch() / parts;
       const StageCost cost = stages_.stage({first, end, samples, plan.replicas[s], chosen.stages,
                                             chosen.microbatches, chosen.recompute});

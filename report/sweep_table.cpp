@@ -37,8 +37,8 @@ std::string csv_field(const std::string& text) {
 Json value_json(const std::string& text) {
   Json number = Json::parse(text, nullptr, false);
   if (number.is_number() || number.is_boolean() || number.is_null()) return number;
-  const bool in_quotes = text.size() >= 2 && text.front() == '\'' && text.back() == '\'';
-  return in_quotes ? text.substr(1, text.size() - 2) : text;
+  const bool has_quotes = text.size() >= 2 && text.front() == '\'' && text.back() == '\'';
+  return has_quotes ? text.substr(1, text.size() - 2) : text;
 }
 
 Json point_json(const SweepTable& table, std::size_t index) {

@@ -104,7 +104,7 @@ void read_loss_scale(Section& section, std::string& loss_scale) {
 }
 
 /// Where they say other than the default, as study.resolved.yaml does of every key.
-void warn_of_unused(const Section& section, Study& study) {
+void warn_of_unused_training(const Section& section, Study& study) {
   const TrainingConfig& training = study.training;
   const TrainingConfig usual;
   const auto warn = [&](std::string_view key, const std::string& why) {
@@ -137,7 +137,7 @@ void read_training(Section& root) {
                     {"betas", [&] { read_betas(section, training.betas); }},
                     {"loss_scale", [&] { read_loss_scale(section, training.loss_scale); }}});
   section.finish();
-  warn_of_unused(section, root.study());
+  warn_of_unused_training(section, root.study());
 }
 
 }  // namespace trainyard

@@ -24,7 +24,7 @@ std::string bandwidth_text(BytesPerSecond value) {
   return number_text(value) + " B/s";
 }
 
-std::string duration_text(Seconds value) {
+std::string exact_duration(Seconds value) {
   const std::string number = number_text(value * 1e6);
   if (number.size() <= 6 && value > 0 && parse_number(number).value() / 1e6 == value) {
     return number + " us";
@@ -60,11 +60,11 @@ void write_sources(ResolvedText& out, const LinkCurve& curve) {
 
 void write_curve(ResolvedText& out, const std::string& key, const LinkCurve& curve) {
   out.open(key);
-  out.line("startup", duration_text(curve.startup));
-  out.line("latency", duration_text(curve.latency));
+  out.line("startup", exact_duration(curve.startup));
+  out.line("latency", exact_duration(curve.latency));
   out.number("efficiency", curve.efficiency);
   out.line("half_size", std::to_string(curve.half_size) + " B");
-  if (curve.rank_latency > 0) out.line("rank_latency", duration_text(curve.rank_latency));
+  if (curve.rank_latency > 0) out.line("rank_latency", exact_duration(curve.rank_latency));
   if (!curve.efficiency_by_ranks.empty()) {
     out.line("efficiency_by_ranks",
              map_text(curve.efficiency_by_ranks, [](std::int64_t ranks, double efficiency) {
@@ -76,7 +76,7 @@ void write_curve(ResolvedText& out, const std::string& key, const LinkCurve& cur
   if (!curve.by_ranks.empty()) {
     out.line("by_ranks",
              map_text(curve.by_ranks, [](std::int64_t ranks, const LinkCurve::Group& group) {
-               return std::to_string(ranks) + ": {startup: " + duration_text(group.startup) +
+               return std::to_string(ranks) + ": {startup: " + exact_duration(group.startup) +
                       ", efficiency: " + number_text(group.efficiency) +
                       (group.efficiency_beyond.empty()
                            ? "}"

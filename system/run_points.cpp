@@ -116,9 +116,9 @@ class SignalWait {
   }
 
   /// In a worker: signals are its own, and never what they are to the command.
-  void leave_to_worker(bool noted) const {
+  void leave_to_worker(bool notes) const {
     noted_signal = 0;
-    for (const int signal : kSignals) std::signal(signal, noted ? note_signal : SIG_DFL);
+    for (const int signal : kSignals) std::signal(signal, notes ? note_signal : SIG_DFL);
     sigprocmask(SIG_SETMASK, &unblocked_, nullptr);
   }
 

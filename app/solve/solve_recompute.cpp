@@ -17,8 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMostSlots = 1'000'000;
-constexpr double kMostSteps = 1e9;    // a second
-constexpr double kMostEntries = 4e7;  // of the table of times
+constexpr double kStepsOfASecond = 1e9;  // a second
+constexpr double kMostEntries = 4e7;     // of the table of times
 constexpr std::size_t kMostGroups = 20'000;
 constexpr int kMostGroupsAlone = 1'000;  // whose least memory is found without merging them
 
@@ -81,7 +81,7 @@ SizedChain read_chain(const YamlNode& problem) {
 /// The groups that can be searched with so many slots.
 int most_groups(int groups, std::int64_t slots) {
   const auto can = [&](int count) {
-    return rotor_steps(count, slots) <= kMostSteps &&
+    return rotor_steps(count, slots) <= kStepsOfASecond &&
            static_cast<double>(slots + 1) * (count + 1) * (count + 2) / 2 <= kMostEntries;
   };
   while (groups > 1 && !can(groups)) --groups;

@@ -16,37 +16,36 @@ bool adds_in_nodes(const GroupLayout& group, const Cluster& cluster) {
   return cluster.intra.in_switch.has_value() && group.ranks_per_node > 1;
 }
 
-using Auto = AllReduceAlgorithm::Auto;
 using Otherwise = AllReduceAlgorithm::Otherwise;
 
 // `auto` takes the first of those that take equally long.
 constexpr std::array<AllReduceAlgorithm, 8> kAlgorithms = {
-    {{"ring", Auto::kBoth, Otherwise::kRing, false, false,
+    {{"ring", AllReduceAlgorithm::Auto::kBoth, Otherwise::kRing, false, false,
       [](const GroupLayout&, const Cluster&) { return true; }, &CollectivePhases::ring_all_reduce},
-     {"tree", Auto::kTextbook, Otherwise::kRing, true, false,
+     {"tree", AllReduceAlgorithm::Auto::kTextbook, Otherwise::kRing, true, false,
       [](const GroupLayout&, const Cluster&) { return true; }, &CollectivePhases::tree},
-     {"halving-doubling", Auto::kTextbook, Otherwise::kRing, true, false,
+     {"halving-doubling", AllReduceAlgorithm::Auto::kTextbook, Otherwise::kRing, true, false,
       [](const GroupLayout& group, const Cluster&) { return is_power_of_two(group.ranks); },
       &CollectivePhases::halving_doubling},
-     {"hierarchical", Auto::kTextbook, Otherwise::kRing, true, false,
+     {"hierarchical", AllReduceAlgorithm::Auto::kTextbook, Otherwise::kRing, true, false,
       [](const GroupLayout& group, const Cluster&) {
         return group.nodes > 1 && group.ranks_per_node > 1 && is_uniform(group);
       },
       &CollectivePhases::hierarchical},
-     {"double-tree", Auto::kLibrary, Otherwise::kRing, false, false,
+     {"double-tree", AllReduceAlgorithm::Auto::kLibrary, Otherwise::kRing, false, false,
       [](const GroupLayout& group, const Cluster&) { return group.nodes > 1; },
       &CollectivePhases::double_tree},
-     {"nvls", Auto::kLibrary, Otherwise::kRing, false, true,
+     {"nvls", AllReduceAlgorithm::Auto::kLibrary, Otherwise::kRing, false, true,
       [](const GroupLayout& group, const Cluster& cluster) {
         return group.nodes == 1 && adds_in_nodes(group, cluster);
       },
       &CollectivePhases::in_switch},
-     {"nvls-tree", Auto::kNever, Otherwise::kLibrary, false, true,
+     {"nvls-tree", AllReduceAlgorithm::Auto::kNever, Otherwise::kLibrary, false, true,
       [](const GroupLayout& group, const Cluster& cluster) {
         return group.nodes > 1 && adds_in_nodes(group, cluster) && is_uniform(group);
       },
       &CollectivePhases::in_switch_and_tree},
-     {"sharp", Auto::kNever, Otherwise::kLibrary, false, true,
+     {"sharp", AllReduceAlgorithm::Auto::kNever, Otherwise::kLibrary, false, true,
       [](const GroupLayout& group, const Cluster& cluster) {
         return group.nodes > 1 && (adds_in_nodes(group, cluster) || group.ranks_per_node == 1) &&
                is_uniform(group);

@@ -18,19 +18,6 @@
 
 namespace trainyard {
 
-namespace {
-
-/// All that the training graphs depend on: inputs of both tables, and of what is between them.
-struct TrainingInputs {
-  InputsOf<decltype(kGraphPasses)> graph;
-  DType differentiate;
-  InputsOf<decltype(kTrainingPasses)> training;
-  friend bool operator==(const TrainingInputs&, const TrainingInputs&) = default;
-};
-using DraftInputs = InputsOf<decltype(kDraftPasses)>;
-
-}  // namespace
-
 struct Compiler::Kept {
   explicit Kept(CompilerUse of) : use(of) {}
 
@@ -40,6 +27,15 @@ struct Compiler::Kept {
     DType differentiate;
     std::vector<TrainingGraph> trainings;
   };
+
+  /// All that the training graphs depend on: inputs of both tables, and of what is between them.
+  struct TrainingInputs {
+    InputsOf<decltype(kGraphPasses)> graph;
+    DType differentiate;
+    InputsOf<decltype(kTrainingPasses)> training;
+    friend bool operator==(const TrainingInputs&, const TrainingInputs&) = default;
+  };
+  using DraftInputs = InputsOf<decltype(kDraftPasses)>;
 
   CompilerUse use;
   std::optional<Differentiated> differentiated;  // of use.recomputations

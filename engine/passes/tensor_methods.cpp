@@ -69,7 +69,7 @@ constexpr std::string_view kAutoKeys[] = {"table"};
 constexpr std::string_view kSmpKeys[] = {"optimize", "prescaled_batch"};
 constexpr std::string_view kMapKeys[] = {"mesh", "memory_budget", "ops"};
 constexpr const char* kOneAxis = "has one axis";
-constexpr int kMostAxes = static_cast<int>(kMaxTensorAxes);
+constexpr int kMostSaidAxes = static_cast<int>(kMaxTensorAxes);
 
 MethodPlan told_megatron(const ParallelConfig& parallel) {
   return {megatron_plan(parallel), plan_megatron};
@@ -167,7 +167,7 @@ const std::array<TensorMethod, 8> kMethods = {
       .refused = kNotMap,
       .plan_of = told_map,
       .keys = kMapKeys,
-      .said_axes = {1, kMostAxes},
+      .said_axes = {1, kMostSaidAxes},
       .has_mesh = "takes its mesh from the cluster's links",
       .ways = way_as_said,
       .arrange = arrange_map,

@@ -6,7 +6,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr int kGather = 20;
+constexpr int kGatherCost = 20;
 constexpr int kSplit = 5;
 constexpr int kStep = 6;
 constexpr int kMostSteps = 20;
@@ -93,7 +93,7 @@ int dim_difference(const Axes& from, const Axes& to) {
   const auto kept = static_cast<int>(common - from.begin());
   const int gathers = static_cast<int>(from.size()) - kept;
   const int splits = static_cast<int>(to.size()) - kept;
-  return kGather * gathers + kSplit * splits + kStep * std::max(0, gathers + splits - 1);
+  return kGatherCost * gathers + kSplit * splits + kStep * std::max(0, gathers + splits - 1);
 }
 
 std::variant<Redistribution, Infeasible> greedy_redistribution(const TensorSpec& from,

@@ -12,22 +12,22 @@ namespace trainyard {
 
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 constexpr const char* kFormat = "trainyard-checkpoint";
 constexpr std::int64_t kVersion = 1;
 
 /// Text of `value`, the same for the same value; what is not UTF-8 (a path may be) is replaced.
-std::string dump(const json& value, int indent = -1) {
-  return value.dump(indent, ' ', false, json::error_handler_t::replace);
+std::string dump(const Json& value, int indent = -1) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string sha256_of(const json& value) {
+std::string sha256_of(const Json& value) {
   const std::string text = dump(value);
   return sha256_hex(std::as_bytes(std::span(text)));
 }
 
-json to_json(const Piece& piece) {
+Json to_json(const Piece& piece) {
   return {{"tensor", piece.tensor}, {"dtype", to_string(piece.dtype)},
           {"shape", piece.shape},   {"start", piece.start},
           {"extent", piece.extent}, {"range", {piece.flat_begin, piece.flat_end}}};
@@ -54,8 +54,8 @@ Piece read_piece(const JsonFields& fields, const std::string& name, const JsonFi
   return piece;
 }
 
-json list_to_json(const std::vector<Piece>& pieces) {
-  json list = json::array();
+Json list_to_json(const std::vector<Piece>& pieces) {
+  Json list = Json::array();
   for (const Piece& piece : pieces) list.push_back(to_json(piece));
   return list;
 }
@@ -78,7 +78,7 @@ std::string read_file_name(const JsonFields& fields, const char* key) {
   return name;
 }
 
-json to_json(const ShardIndex& shard) {
+Json to_json(const ShardIndex& shard) {
   return {{"file", shard.file},
           {"bytes", shard.stamp.bytes},
           {"sha256", shard.stamp.sha256},
@@ -104,7 +104,7 @@ ShardIndex parse_shard(std::string_view text, const std::string& file) {
 }
 
 std::string pieces_to_json(const std::vector<Piece>& pieces) {
-  json object = json::object();
+  Json object = Json::object();
   object["pieces"] = list_to_json(pieces);
   return dump(object);
 }
@@ -149,21 +149,21 @@ void collect_tensors(CheckpointIndex& index, const std::string& file) {
 }
 
 std::string index_to_json(const CheckpointIndex& index) {
-  json root = {{"format", kFormat},
+  Json root = {{"format", kFormat},
                {"version", kVersion},
                {"step", index.info.step},
                {"samples", index.info.samples},
                {"program_digest", index.info.program_digest},
                {"study", index.info.study},
                {"seed", index.info.seed},
-               {"state", json::parse(index.info.state)}};
-  json& files = root["files"] = json::array();
-  json& tensors = root["tensors"] = json::object();
+               {"state", Json::parse(index.info.state)}};
+  Json& files = root["files"] = Json::array();
+  Json& tensors = root["tensors"] = Json::object();
   for (const ShardIndex& shard : index.shards) {
     files.push_back(
         {{"name", shard.file}, {"bytes", shard.stamp.bytes}, {"sha256", shard.stamp.sha256}});
     for (const Piece& piece : shard.pieces) {
-      json& tensor = tensors[piece.tensor];
+      Json& tensor = tensors[piece.tensor];
       tensor["dtype"] = to_string(piece.dtype);
       tensor["shape"] = piece.shape;
       tensor["pieces"].push_back({{"file", shard.file},
@@ -174,7 +174,7 @@ std::string index_to_json(const CheckpointIndex& index) {
     }
   }
   // Over the text as it will be read back, where what was not UTF-8 has been replaced.
-  root = json::parse(dump(root));
+  root = Json::parse(dump(root));
   root["sha256"] = sha256_of(root);
   return dump(root, 1) + "\n";
 }
@@ -190,7 +190,7 @@ CheckpointIndex parse_index(std::string_view text, const std::string& file) {
                                std::to_string(version));
   }
   const std::string expected = fields.text("sha256");
-  json root = fields.json();  // its keys in their order
+  Json root = fields.json();  // its keys in their order
   root.erase("sha256");
   if (sha256_of(root) != expected) {
     refuse(file, "changed since it was written: its contents do not have its sha256");

@@ -32,7 +32,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::int64_t kMostOfHosts = 8;  // unless --ranks says more
-constexpr auto kTimeout = std::chrono::seconds(120);
+constexpr auto kAnswerWithin = std::chrono::seconds(120);
 
 /// What has no --device: GPUs where there are two.
 std::string device_of(const MeasureOptions& options) {
@@ -60,13 +60,13 @@ int measure_pairs(const MeasureOptions& options, const RankEnvironment& environm
   const Calibration machine = begin_calibration(device_of(options), "");
   const bool gpus = machine.origin.device == "cuda";
   Rendezvous rendezvous(
-      {environment.master_host, environment.master_port, environment.serves_store}, kTimeout);
+      {environment.master_host, environment.master_port, environment.serves_store}, kAnswerWithin);
   const std::unique_ptr<Device> device =
       gpus ? make_cuda_device(static_cast<int>(environment.local_rank))
            : std::make_unique<HostDevice>();
   const std::unique_ptr<Transport> transport =
-      gpus ? make_nccl_transport(rendezvous, device->where().index(), kTimeout)
-           : make_gloo_transport(rendezvous, environment.rank, "127.0.0.1", kTimeout);
+      gpus ? make_nccl_transport(rendezvous, device->where().index(), kAnswerWithin)
+           : make_gloo_transport(rendezvous, environment.rank, "127.0.0.1", kAnswerWithin);
   const PairCosts pairs =
       time_pairs(*device, *transport, rendezvous, environment.rank, environment.world_size);
   if (environment.rank == 0) {

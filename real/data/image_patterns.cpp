@@ -7,15 +7,15 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::int64_t kMostCells = 4;    // of a pattern, along each dim
-constexpr std::int64_t kPatternSeed = 0;  // patterns belong to the classes, not to the run
+constexpr std::int64_t kMostCellsAlong = 4;  // of a pattern, along each dim
+constexpr std::int64_t kPatternSeed = 0;     // patterns belong to the classes, not to the run
 
 }  // namespace
 
 ImagePatterns::ImagePatterns(std::int64_t channels, std::int64_t image_size)
     : channels_(channels),
       image_size_(image_size),
-      cells_(std::min(kMostCells, image_size)) {}
+      cells_(std::min(kMostCellsAlong, image_size)) {}
 
 bool ImagePatterns::draw(std::int64_t classes) {
   std::set<Numbered<bool>> seen;

@@ -12,7 +12,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::int64_t kMostCells = 4;  // of an image, along each dim
+constexpr std::int64_t kMostPixelCells = 4;  // of an image, along each dim
 
 /// Whether the pattern of a class is 1 in a channel: the class as a number of so many bits.
 bool is_up(std::int64_t of_class, std::int64_t channel) {
@@ -26,7 +26,7 @@ PixelSamples::PixelSamples(const Study& study)
       image_size_(study.model.image_size),
       channels_(study.model.channels),
       classes_(study.model.classes),
-      along_(std::min(kMostCells, study.model.image_size)),
+      along_(std::min(kMostPixelCells, study.model.image_size)),
       learnable_(study.data.path == "generated") {
   if (!learnable_) return;
   if (classes_ < 2) fail_at(study, "model.classes", "generated pixels have at least 2 classes");

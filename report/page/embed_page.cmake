@@ -85,11 +85,11 @@ file(WRITE "${OUT}" "// Made from ${PAGE} by embed_page.cmake.
 namespace trainyard {
 
 namespace {
-constexpr PagePart kParts[] = {
+constexpr PagePart ${NAME}Parts[] = {
 ${parts}    {PagePart::What::kText, R\"page(${page})page\"}};
 }  // namespace
 
-const std::span<const PagePart> ${NAME} = kParts;
+const std::span<const PagePart> ${NAME} = ${NAME}Parts;
 
 }  // namespace trainyard
 ")

@@ -29,7 +29,7 @@ struct Timed {
 
 using Change = std::function<void(Prepared&)>;
 
-std::string number(double value) {
+std::string digits(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.12g", value);
   return text;
@@ -119,8 +119,8 @@ class MonotoneLaws {
                double longer = kRounding) {
     ++out_.comparisons;
     if (faster <= slower * (1 + longer)) return;
-    out_.broken.push_back(std::string(law) + ": " + number(slower) + ", " + what + " " +
-                          number(faster));
+    out_.broken.push_back(std::string(law) + ": " + digits(slower) + ", " + what + " " +
+                          digits(faster));
   }
 
   /// A change that leaves the Program as it is.
