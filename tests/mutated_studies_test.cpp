@@ -8,7 +8,7 @@
 #include "tests/support/mutated_study.h"
 #include "tests/support/study_outcome.h"
 
-namespace trainyard {
+namespace trainyard::mutated_studies_test {
 
 TEST_CASE("mistyped studies end in a message, a reason or a plausible result") {
   const StudyCorpus corpus = read_corpus();
@@ -29,4 +29,4 @@ TEST_CASE("mistyped studies end in a message, a reason or a plausible result") {
   CHECK(count[3] > 500);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::mutated_studies_test

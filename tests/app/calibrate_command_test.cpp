@@ -6,7 +6,7 @@
 
 #include "tests/support/command_answer.h"
 
-namespace trainyard {
+namespace trainyard::calibrate_command_test {
 
 namespace {
 
@@ -85,4 +85,4 @@ TEST_CASE("a figure that cannot be is exit 2 at its cell, as JSON too, and nothi
   CHECK_FALSE(std::filesystem::exists(folder / "mine.yaml"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::calibrate_command_test

@@ -13,7 +13,7 @@
 #include "study/study_writer.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::choose_rotor_test {
 
 namespace {
 
@@ -268,4 +268,4 @@ TEST_CASE("splits and recomputation together are no slower than either alone") {
   CHECK(program_digest(compiled_program(again)) == program_digest(compiled_program(joint)));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::choose_rotor_test

@@ -15,7 +15,7 @@
 #include "study/study_writer.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::choose_splits_test {
 
 namespace {
 
@@ -339,4 +339,4 @@ TEST_CASE("with fp8 no split is too fine for products in 8 bits") {
         program_digest(program));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::choose_splits_test

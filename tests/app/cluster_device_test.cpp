@@ -9,7 +9,7 @@
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::cluster_device_test {
 
 namespace {
 
@@ -133,4 +133,4 @@ TEST_CASE("a device that is not there is refused where it is named") {
                     Catch::StartsWith(folder / "bad.yaml:"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::cluster_device_test

@@ -9,7 +9,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::compare_methods_test {
 
 TEST_CASE("every method is simulated on as many ranks, with the same global batch") {
   const ScratchFolder folder;
@@ -197,4 +197,4 @@ TEST_CASE("where no method can run, each says why, behind the key that is to bla
         "simulate --compare-tensor-methods");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::compare_methods_test

@@ -6,7 +6,7 @@
 #include "app/simulation.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::cpu_profile_accuracy_test {
 
 namespace {
 
@@ -64,4 +64,4 @@ TEST_CASE("bf16 on a CPU with AMX is predicted within a factor of three") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::cpu_profile_accuracy_test

@@ -12,7 +12,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::fit_profiles_test {
 
 namespace {
 
@@ -247,4 +247,4 @@ TEST_CASE("the default selection takes 258 rows of the published runs that are n
   CHECK(scored == 258);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::fit_profiles_test

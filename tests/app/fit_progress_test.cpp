@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace trainyard {
+namespace trainyard::fit_progress_test {
 
 namespace {
 
@@ -65,4 +65,4 @@ TEST_CASE("on a terminal the line is written over, and gone at the end") {
         "\r\033[Kiteration 2 of at most 15, loss 1; 0 s so far, at most 0 s left\r\033[K");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::fit_progress_test

@@ -13,7 +13,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::op_timer_test {
 
 namespace {
 
@@ -167,4 +167,4 @@ TEST_CASE("what measured times cannot be is refused where it is said") {
              Catch::Contains("times.json:1:") && Catch::Contains("expected seconds, got -1"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::op_timer_test

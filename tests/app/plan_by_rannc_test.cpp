@@ -14,7 +14,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::plan_by_rannc_test {
 
 namespace {
 
@@ -228,4 +228,4 @@ TEST_CASE("where nothing fits the plan cannot run, and what would do is said") {
   CHECK_THAT(fault(kBert, {"model.layers=200"}), Catch::Contains(" nodes would do"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::plan_by_rannc_test

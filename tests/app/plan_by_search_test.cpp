@@ -11,7 +11,7 @@
 #include "tests/support/decided_pipeline.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::plan_by_search_test {
 
 namespace {
 
@@ -153,4 +153,4 @@ TEST_CASE("what does not go with a searched pipeline is said at its place") {
   CHECK_THAT(fault({"partition.margin=0.999"}), Catch::Contains("no pipeline that was tried fits"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::plan_by_search_test

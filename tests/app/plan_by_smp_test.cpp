@@ -19,7 +19,7 @@
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::plan_by_smp_test {
 
 namespace {
 
@@ -193,4 +193,4 @@ TEST_CASE("what is said of a partition adds up") {
   CHECK(prepared.study.planned.front().find("model") != std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::plan_by_smp_test

@@ -11,7 +11,7 @@
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::prepare_test {
 
 TEST_CASE("the option --fidelity is called so where it is refused") {
   const std::string study = source_root() + "/configs/gpt3-175b-dgx-a100.yaml";
@@ -145,4 +145,4 @@ TEST_CASE("an exported model with the same buffers is the same one for every stu
   CHECK_FALSE(first == source("'*.weight'"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::prepare_test

@@ -12,7 +12,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/simulated.h"
 
-namespace trainyard {
+namespace trainyard::report_command_test {
 
 namespace {
 
@@ -170,4 +170,4 @@ TEST_CASE("a damaged sweep is refused with the place") {
   CHECK(run({"report", out}) == kWrongInput);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::report_command_test

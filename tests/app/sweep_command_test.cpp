@@ -14,7 +14,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::sweep_command_test {
 
 namespace {
 
@@ -352,4 +352,4 @@ TEST_CASE("the terminal's tables take the unit of each value") {
   CHECK(text.find("GPU") == std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::sweep_command_test

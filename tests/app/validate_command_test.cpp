@@ -9,7 +9,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::validate_command_test {
 
 namespace {
 
@@ -106,4 +106,4 @@ TEST_CASE("the answer is the same in one process and in several, byte for byte")
   CHECK(one.find("32 is not a multiple of data(3)") != std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::validate_command_test

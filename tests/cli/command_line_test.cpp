@@ -14,7 +14,7 @@
 #include "tests/support/obeyed_characters.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::command_line_test {
 
 namespace {
 
@@ -361,4 +361,4 @@ TEST_CASE("an option with an empty word is refused, not taken for one that was l
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::command_line_test

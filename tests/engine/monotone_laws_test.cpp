@@ -5,7 +5,7 @@
 
 #include "tests/support/random_plan.h"
 
-namespace trainyard {
+namespace trainyard::monotone_laws_test {
 
 TEST_CASE("what is faster, hidden or split finer never makes a token of a random plan slower") {
   constexpr std::uint64_t kFirstSeed = 20'261'126'000;
@@ -22,4 +22,4 @@ TEST_CASE("what is faster, hidden or split finer never makes a token of a random
   CHECK(comparisons > 500);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::monotone_laws_test

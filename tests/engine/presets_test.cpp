@@ -14,7 +14,7 @@
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::presets_test {
 
 namespace {
 
@@ -148,4 +148,4 @@ TEST_CASE("nodes of a preset that is an NVLink domain are domains, where a study
   CHECK(of_preset.host.capacity == 16 * Bytes{960'000'000'000});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::presets_test

@@ -10,7 +10,7 @@
 #include "tests/support/random_plan.h"
 #include "tests/support/study_outcome.h"
 
-namespace trainyard {
+namespace trainyard::random_plans_test {
 
 namespace {
 
@@ -111,4 +111,4 @@ TEST_CASE("a random plan's Program parses back from its text") {
   CHECK(parsed > 40);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::random_plans_test

@@ -8,7 +8,7 @@
 #include "models/presets.h"
 #include "tests/models/graph_text.h"
 
-namespace trainyard {
+namespace trainyard::bert_test {
 
 namespace {
 
@@ -113,4 +113,4 @@ TEST_CASE("BERT's attention looks both ways") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::bert_test

@@ -8,7 +8,7 @@
 #include "models/presets.h"
 #include "tests/models/problem_text.h"
 
-namespace trainyard {
+namespace trainyard::clip_test {
 
 namespace {
 
@@ -89,4 +89,4 @@ TEST_CASE("towers and groups that CLIP cannot have are refused") {
                                     "(model.contrast); a multiple of 4 can"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::clip_test

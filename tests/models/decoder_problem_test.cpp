@@ -10,7 +10,7 @@
 #include "tests/models/graph_text.h"
 #include "tests/models/problem_text.h"
 
-namespace trainyard {
+namespace trainyard::decoder_problem_test {
 
 namespace {
 
@@ -175,4 +175,4 @@ TEST_CASE("what a decoder cannot be is refused with what would work") {
         "gpt and llama have; say a seq_len of at most 63");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::decoder_problem_test

@@ -6,7 +6,7 @@
 #include "models/presets.h"
 #include "tests/models/graph_text.h"
 
-namespace trainyard {
+namespace trainyard::gpt_test {
 
 namespace {
 
@@ -126,4 +126,4 @@ TEST_CASE("a padded vocabulary widens the table and the logits but not the count
   CHECK(count_parameters(graph).base == count_parameters(build_model(tiny_gpt(), {})).base);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::gpt_test

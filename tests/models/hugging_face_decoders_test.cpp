@@ -5,7 +5,7 @@
 #include "models/hugging_face.h"
 #include "models/model.h"
 
-namespace trainyard {
+namespace trainyard::hugging_face_decoders_test {
 
 namespace {
 
@@ -206,4 +206,4 @@ TEST_CASE("a Mamba-2 is read, with as many groups of heads as it has") {
              Catch::Contains("use_bias: true is not modelled; expected false"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::hugging_face_decoders_test

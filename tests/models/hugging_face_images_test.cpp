@@ -7,7 +7,7 @@
 #include "models/hugging_face.h"
 #include "models/presets.h"
 
-namespace trainyard {
+namespace trainyard::hugging_face_images_test {
 
 namespace {
 
@@ -152,4 +152,4 @@ TEST_CASE("CLIP has a map for each tower") {
       "text_config_dict: {\"a\":1} is not modelled; expected null");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::hugging_face_images_test

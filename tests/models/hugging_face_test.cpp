@@ -10,7 +10,7 @@
 #include "models/hugging_face_keys.h"
 #include "models/model.h"
 
-namespace trainyard {
+namespace trainyard::hugging_face_test {
 
 namespace {
 
@@ -322,4 +322,4 @@ TEST_CASE("a file that is not there, or is a folder, is refused") {
   CHECK_THROWS_AS(read_hugging_face_config("/"), ConfigError);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::hugging_face_test

@@ -10,7 +10,7 @@
 #include "models/presets.h"
 #include "tests/models/problem_text.h"
 
-namespace trainyard {
+namespace trainyard::image_models_test {
 
 namespace {
 
@@ -242,4 +242,4 @@ TEST_CASE("weights of images start as torchvision's") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::image_models_test

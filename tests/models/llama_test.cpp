@@ -5,7 +5,7 @@
 #include "models/presets.h"
 #include "tests/models/graph_text.h"
 
-namespace trainyard {
+namespace trainyard::llama_test {
 
 namespace {
 
@@ -79,4 +79,4 @@ TEST_CASE("Llama refuses dropout") {
                     "training.dropout: llama has no dropout; expected 0, got 0.100000");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::llama_test

@@ -7,7 +7,7 @@
 #include "models/presets.h"
 #include "tests/models/problem_text.h"
 
-namespace trainyard {
+namespace trainyard::mamba2_test {
 
 namespace {
 
@@ -113,4 +113,4 @@ TEST_CASE("sizes that Mamba-2 cannot have are refused") {
         "expand: expected at least 1, got 0");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::mamba2_test

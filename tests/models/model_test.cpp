@@ -12,7 +12,7 @@
 #include "tests/models/graph_text.h"
 #include "tests/models/problem_text.h"
 
-namespace trainyard {
+namespace trainyard::model_test {
 
 namespace {
 
@@ -139,4 +139,4 @@ TEST_CASE("a model of many thousand layers builds in linear time") {  // quadrat
   CHECK(build_model(config, {}).num_layers == 20'000);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::model_test

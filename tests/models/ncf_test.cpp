@@ -6,7 +6,7 @@
 #include "models/presets.h"
 #include "tests/models/problem_text.h"
 
-namespace trainyard {
+namespace trainyard::ncf_test {
 
 namespace {
 
@@ -65,4 +65,4 @@ TEST_CASE("users, items and layers that a model cannot have are refused") {
         "too wide; expected at most 28");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::ncf_test

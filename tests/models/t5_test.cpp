@@ -5,7 +5,7 @@
 #include "models/presets.h"
 #include "tests/models/graph_text.h"
 
-namespace trainyard {
+namespace trainyard::t5_test {
 
 namespace {
 
@@ -110,4 +110,4 @@ TEST_CASE("T5 1.1 has a gated MLP and an LM head of its own") {
   CHECK(count.with_head == count.base + 32128 * 512);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::t5_test

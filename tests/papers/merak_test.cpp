@@ -10,7 +10,7 @@
 #include "app/simulation.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::merak_test {
 
 namespace {
 
@@ -98,4 +98,4 @@ TEST_CASE("Merak, figure 9b and table 3: what stage-aware recompute gains") {
   CHECK_FALSE(simulated({"training.microbatch=4", share("0.4")}).fits);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::merak_test

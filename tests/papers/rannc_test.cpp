@@ -9,7 +9,7 @@
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::rannc_test {
 
 namespace {
 
@@ -74,4 +74,4 @@ TEST_CASE("RaNNC, figure 5: ResNet152x8 trains on 8 V100s, and by data paralleli
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::rannc_test

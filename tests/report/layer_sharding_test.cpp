@@ -7,7 +7,7 @@
 
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::layer_sharding_test {
 
 namespace {
 
@@ -56,4 +56,4 @@ TEST_CASE("what ranks hold whole is not gathered") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::layer_sharding_test

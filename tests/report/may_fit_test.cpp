@@ -12,7 +12,7 @@
 #include "study/study_writer.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::may_fit_test {
 
 namespace {
 
@@ -107,4 +107,4 @@ TEST_CASE(
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::may_fit_test

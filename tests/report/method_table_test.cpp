@@ -6,7 +6,7 @@
 
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::method_table_test {
 
 namespace {
 
@@ -60,4 +60,4 @@ TEST_CASE("the fastest method stands first, refused ones last with their reasons
           R"({"method": "atp", "mesh": [1, 4], "microbatch": null, "refused": "model.heads: no"})"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::method_table_test

@@ -11,7 +11,7 @@
 #include "app/simulation.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::partition_view_test {
 
 namespace {
 
@@ -146,4 +146,4 @@ TEST_CASE("a view is keys of a summary") {
   CHECK(out.at("planned") == view.planned);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::partition_view_test

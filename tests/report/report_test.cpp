@@ -15,7 +15,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/simulated.h"
 
-namespace trainyard {
+namespace trainyard::report_test {
 
 namespace {
 
@@ -267,4 +267,4 @@ TEST_CASE("a plan is told in a few lines, without what the study does not say") 
   }));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::report_test

@@ -11,7 +11,7 @@
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::resemblance_test {
 
 namespace {
 
@@ -155,4 +155,4 @@ TEST_CASE("a study of SC'21 resembles published runs of its kind") {
   CHECK(found.alike.mean_abs_percent < 15);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::resemblance_test

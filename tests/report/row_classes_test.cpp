@@ -6,7 +6,7 @@
 
 #include "tests/support/simulated.h"
 
-namespace trainyard {
+namespace trainyard::row_classes_test {
 
 TEST_CASE("each instant of a rank's rows is in exactly one class") {
   Timeline timeline;
@@ -59,4 +59,4 @@ TEST_CASE("rows tell the same compute and optimizer time as the executor") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::row_classes_test

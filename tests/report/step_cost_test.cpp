@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace trainyard {
+namespace trainyard::step_cost_test {
 
 TEST_CASE("every device of the cluster is paid, for as long as a step takes") {
   Study study;
@@ -21,4 +21,4 @@ TEST_CASE("a study without a price has no cost") {
   CHECK_FALSE(step_cost(study, 2, 1000));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::step_cost_test

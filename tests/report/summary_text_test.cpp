@@ -7,7 +7,7 @@
 #include "report/summary.h"
 #include "tests/support/simulated.h"
 
-namespace trainyard {
+namespace trainyard::summary_text_test {
 
 namespace {
 
@@ -81,4 +81,4 @@ TEST_CASE("amounts of bytes have one kind of unit, and both counts of FLOP say w
         std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::summary_text_test

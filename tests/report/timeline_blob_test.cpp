@@ -17,7 +17,7 @@
 #include "study/study_writer.h"
 #include "tests/support/simulated.h"
 
-namespace trainyard {
+namespace trainyard::timeline_blob_test {
 
 namespace {
 
@@ -267,4 +267,4 @@ TEST_CASE("a page of 1,024 recorded ranks and 96 microbatches is at most 10 MB, 
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::timeline_blob_test

@@ -16,7 +16,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/simulated.h"
 
-namespace trainyard {
+namespace trainyard::timeline_test {
 
 namespace {
 
@@ -282,4 +282,4 @@ TEST_CASE("calls of a trace that run together name each other") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::timeline_test

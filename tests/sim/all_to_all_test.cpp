@@ -9,7 +9,7 @@
 #include "sim/network_executor.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::all_to_all_test {
 
 namespace {
 
@@ -196,4 +196,4 @@ TEST_CASE("an all-to-all never gets slower with a faster link, nor faster with m
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::all_to_all_test

@@ -8,7 +8,7 @@
 #include "sim/network_executor.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::collectives_test {
 
 namespace {
 
@@ -155,4 +155,4 @@ TEST_CASE("k rings share an oversubscribed trunk") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::collectives_test

@@ -13,7 +13,7 @@
 #include "tests/support/study_outcome.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::executors_test {
 
 namespace {
 
@@ -287,4 +287,4 @@ TEST_CASE(
   CHECK(slower > 10);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::executors_test

@@ -9,7 +9,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::fabrics_test {
 
 namespace {
 
@@ -237,4 +237,4 @@ TEST_CASE("transfers of a pipeline that never meet take as long in all executors
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::fabrics_test

@@ -9,7 +9,7 @@
 #include "sim/flow_network.h"
 #include "tests/support/random_draws.h"
 
-namespace trainyard {
+namespace trainyard::fair_links_test {
 
 namespace {
 
@@ -142,4 +142,4 @@ TEST_CASE("what begins at one end of a chain moves the rates to the other") {
   CHECK(ended.back().end == Approx(11).epsilon(1e-9));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::fair_links_test

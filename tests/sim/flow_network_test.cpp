@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-namespace trainyard {
+namespace trainyard::flow_network_test {
 
 namespace {
 
@@ -152,4 +152,4 @@ TEST_CASE("seconds in which several flows were on a link are counted") {
   CHECK(shared == exactly(2));  // the second's 10 at 5/s
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::flow_network_test

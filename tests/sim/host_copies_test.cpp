@@ -6,7 +6,7 @@
 #include "sim/network_executor.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::host_copies_test {
 
 TEST_CASE("copies of devices behind one PCIe switch share its uplink") {
   // Two devices of eight behind one switch, each its own replica, so that both copy at once. Alone
@@ -130,4 +130,4 @@ TEST_CASE("weights and gradients of ranks behind one PCIe switch share its uplin
   CHECK(in == Approx(2 * 2 * own));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::host_copies_test

@@ -7,7 +7,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::host_transfers_test {
 
 namespace {
 
@@ -128,4 +128,4 @@ TEST_CASE("messages between hosts meet in the memory of their node, not on its N
   CHECK(bytes == Approx(2 * 2 * 2 * 128));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::host_transfers_test

@@ -9,7 +9,7 @@
 #include "tests/support/random_plan.h"
 #include "tests/support/study_outcome.h"
 
-namespace trainyard {
+namespace trainyard::laws_test {
 
 namespace {
 
@@ -95,4 +95,4 @@ TEST_CASE("laws hold for random plans") {
   CHECK(comparisons > 500);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::laws_test

@@ -6,7 +6,7 @@
 #include "sim/network_executor.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::like_messages_test {
 
 namespace {
 
@@ -114,4 +114,4 @@ TEST_CASE("of unlike messages behind one NIC only executors with contention know
   CHECK(time_of(program, cluster, Fidelity::kFluid) == exactly(kAlpha + 2 * kChunk / kB));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::like_messages_test

@@ -8,7 +8,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/study_outcome.h"
 
-namespace trainyard {
+namespace trainyard::slowdown_test {
 
 namespace {
 
@@ -110,4 +110,4 @@ TEST_CASE("the sources say that a slow-down was used") {
   CHECK_FALSE(named(simulate_slowed(yaml, "fluid", {})->summary));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::slowdown_test

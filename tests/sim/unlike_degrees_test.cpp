@@ -21,7 +21,7 @@
 #include "tests/support/random_draws.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::unlike_degrees_test {
 
 namespace {
 
@@ -190,4 +190,4 @@ TEST_CASE("of two tensor degrees the larger one leaves less on each rank") {
   CHECK(peaks.back().total < peaks.front().total / 2);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::unlike_degrees_test

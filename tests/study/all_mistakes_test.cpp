@@ -7,7 +7,7 @@
 #include "engine/base/error.h"
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::all_mistakes_test {
 
 TEST_CASE("all mistakes are said at once, in the order of the file") {
   const std::string study =
@@ -158,4 +158,4 @@ TEST_CASE("a rule across keys is checked where its keys were read well") {
   CHECK(with_batch("{tensor: 3, pipeline: 4}", "").size() == 1);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::all_mistakes_test

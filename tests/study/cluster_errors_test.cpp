@@ -5,7 +5,7 @@
 
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::cluster_errors_test {
 
 namespace {
 
@@ -191,4 +191,4 @@ TEST_CASE("where a preset is named, a file is one of its kind") {
         ".onnx file, got 'cluster.yml'");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::cluster_errors_test

@@ -11,7 +11,7 @@
 #include "study/study_words.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::cluster_preset_test {
 
 namespace {
 
@@ -129,4 +129,4 @@ TEST_CASE("a slip in a cluster file is refused at its line") {
   CHECK(error_of(device + "intra: nvswitch\n" + rest + "racks: 2\n").find("c.yaml:7:1") == 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::cluster_preset_test

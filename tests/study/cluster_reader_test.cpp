@@ -5,7 +5,7 @@
 #include "study/study_writer.h"
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::cluster_reader_test {
 
 namespace {
 
@@ -143,4 +143,4 @@ TEST_CASE("nics are a number, or each has a bandwidth") {
       std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::cluster_reader_test

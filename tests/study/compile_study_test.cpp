@@ -9,7 +9,7 @@
 #include "study/study_writer.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::compile_study_test {
 
 namespace {
 
@@ -65,4 +65,4 @@ TEST_CASE("the resolved form of every preset is of the same model") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::compile_study_test

@@ -6,7 +6,7 @@
 #include "study/study_writer.h"
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::context_errors_test {
 
 namespace {
 
@@ -112,4 +112,4 @@ TEST_CASE("what does not go with shared sequences is refused at its own key") {
   refused("sharding={'*.mlp.down': {weight: [R, R]}}", "sharding", "leave one of them out");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::context_errors_test

@@ -8,7 +8,7 @@
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::device_capacity_test {
 
 TEST_CASE("a name with another capacity is the device with so much memory") {
   const auto named = find_hardware_profile(source_root(), "b200-192g");
@@ -51,4 +51,4 @@ TEST_CASE("a case on such a device is read with a warning, and finds its links")
       "memory as named");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::device_capacity_test

@@ -8,7 +8,7 @@
 #include "tests/study/study_fixture.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::document_errors_test {
 
 namespace {
 
@@ -133,4 +133,4 @@ TEST_CASE("what lengths of a file have no use for warns") {
         std::vector<std::string>{"data.documents.end is not used: lengths are given"});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::document_errors_test

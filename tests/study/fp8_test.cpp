@@ -8,7 +8,7 @@
 #include "study/study_writer.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::fp8_test {
 
 namespace {
 
@@ -146,4 +146,4 @@ TEST_CASE("a model without linear layers in its blocks has nothing to cast") {
   CHECK(reason({"model.ffn=96", "parallel.tensor=4"}).find("each rank has 24 of a dim of") == 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::fp8_test

@@ -13,7 +13,7 @@
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::framework_profile_test {
 
 namespace {
 
@@ -196,4 +196,4 @@ TEST_CASE("every published run of a framework takes the profile of its software"
                                            {"torchtitan eager", 4}});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::framework_profile_test

@@ -9,7 +9,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::free_parameters_test {
 
 namespace {
 
@@ -148,4 +148,4 @@ TEST_CASE("values are replaced where they stand, everything else stays") {
   CHECK(rounded_value(3.14159) == 3.142);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::free_parameters_test

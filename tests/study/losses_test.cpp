@@ -7,7 +7,7 @@
 #include "study/study_writer.h"
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::losses_test {
 
 namespace {
 
@@ -113,4 +113,4 @@ TEST_CASE("a model without the file's name is refused at it") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::losses_test

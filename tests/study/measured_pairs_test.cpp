@@ -8,7 +8,7 @@
 #include "tests/study/study_fixture.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::measured_pairs_test {
 
 namespace {
 
@@ -99,4 +99,4 @@ TEST_CASE("what is wrong with a file of pairs is said at its place") {
         "study.yaml:2:31: cluster.pairs: expected the path of a file, got nothing");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::measured_pairs_test

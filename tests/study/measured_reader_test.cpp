@@ -5,7 +5,7 @@
 
 #include "engine/base/error.h"
 
-namespace trainyard {
+namespace trainyard::measured_reader_test {
 
 namespace {
 
@@ -122,4 +122,4 @@ TEST_CASE("what is wrong in a measured kernel is said at its line") {
         std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::measured_reader_test

@@ -4,7 +4,7 @@
 
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::model_errors_test {
 
 namespace {
 
@@ -202,4 +202,4 @@ TEST_CASE("data are of a kind that the family is trained on") {
   CHECK(problem(vit, "{std: 0}") == "study.yaml:4:13: data.std: expected more than 0, got 0");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::model_errors_test

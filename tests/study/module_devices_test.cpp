@@ -9,7 +9,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::module_devices_test {
 
 namespace {
 
@@ -147,4 +147,4 @@ TEST_CASE("more devices than modules with parameters are refused with the one th
                           "parallel.pipeline, or assign") != std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::module_devices_test

@@ -9,7 +9,7 @@
 #include "engine/base/error.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::profile_reader_test {
 
 namespace {
 
@@ -283,4 +283,4 @@ TEST_CASE(
         std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::profile_reader_test

@@ -9,7 +9,7 @@
 #include "study/study_writer.h"
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::read_sharding_test {
 
 namespace {
 
@@ -173,4 +173,4 @@ TEST_CASE("axes of one rank may be named, and split nothing") {
   CHECK(several[0].strategy == Entries{{"i", "tp1"}});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::read_sharding_test

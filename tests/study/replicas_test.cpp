@@ -7,7 +7,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/study_outcome.h"
 
-namespace trainyard {
+namespace trainyard::replicas_test {
 
 namespace {
 
@@ -102,4 +102,4 @@ TEST_CASE("a microbatch that leaves replicas without a sequence has no plan") {
                          "pipeline rank 1") != std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::replicas_test

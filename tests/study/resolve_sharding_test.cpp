@@ -10,7 +10,7 @@
 #include "study/study_writer.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::resolve_sharding_test {
 
 namespace {
 
@@ -138,4 +138,4 @@ TEST_CASE("what does not fit the model is said at its place") {
       "literal characters");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::resolve_sharding_test

@@ -12,7 +12,7 @@
 #include "tests/support/simulated.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::schedule_file_test {
 
 namespace {
 
@@ -245,4 +245,4 @@ TEST_CASE("a CSV may begin as spreadsheets write it") {
             .num_microbatches == 1);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::schedule_file_test

@@ -10,7 +10,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::stage_ranks_test {
 
 namespace {
 
@@ -90,4 +90,4 @@ TEST_CASE("a placement that cannot be is refused with what could") {
              "schedule: {file: rows.csv} take them where they lie");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::stage_ranks_test

@@ -5,7 +5,7 @@
 
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::study_errors_test {
 
 namespace {
 
@@ -374,4 +374,4 @@ TEST_CASE("an option into a name says how the name takes it") {
         "--set 'cluster={preset: box}' before this option");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::study_errors_test

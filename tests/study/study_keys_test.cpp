@@ -15,7 +15,7 @@
 #include "tests/study/study_fixture.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::study_keys_test {
 
 TEST_CASE("docs/keys.md is what the tables say") {
   const std::string path = source_root() + "/docs/keys.md";
@@ -226,4 +226,4 @@ TEST_CASE("gpus are the devices of a cluster, named or in a map, and a case's ow
   CHECK(read(flat, {"gpus=4"}).cluster.num_devices == 4);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::study_keys_test

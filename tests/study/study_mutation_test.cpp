@@ -8,7 +8,7 @@
 #include "study/study_writer.h"
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::study_mutation_test {
 
 namespace {
 
@@ -97,4 +97,4 @@ TEST_CASE("damaged studies are read or refused") {
   CHECK(num_read > 20);  // the damage is not so heavy that nothing gets past the parser
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::study_mutation_test

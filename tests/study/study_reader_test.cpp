@@ -8,7 +8,7 @@
 #include "study/study_writer.h"
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::study_reader_test {
 
 namespace {
 
@@ -374,4 +374,4 @@ TEST_CASE("a case inside a list is a study") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::study_reader_test

@@ -18,7 +18,7 @@
 #include "tests/study/study_fixture.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::study_schema_test {
 
 namespace {
 
@@ -376,4 +376,4 @@ TEST_CASE("the schema and the reader take the same values") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::study_schema_test

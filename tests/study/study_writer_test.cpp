@@ -8,7 +8,7 @@
 
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::study_writer_test {
 
 namespace {
 
@@ -349,4 +349,4 @@ TEST_CASE("data are written with the keys that their kind has, and read back") {
   CHECK(again.data.std == std::vector<double>{2});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::study_writer_test

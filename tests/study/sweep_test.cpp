@@ -7,7 +7,7 @@
 
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::sweep_test {
 
 namespace {
 
@@ -172,4 +172,4 @@ TEST_CASE("a study with a sweep block is the study without it, with a warning") 
             .starts_with("study.yaml:5:26: sweep.parallel.tensor: expected a list of values"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::sweep_test

@@ -10,7 +10,7 @@
 #include "study/study_writer.h"
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::tensor_method_test {
 
 namespace {
 
@@ -365,4 +365,4 @@ TEST_CASE("what does not go with method map is said at its place") {
              Catch::Contains("write 4 and tensor_method: {name: map, mesh: [2, 2]}"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::tensor_method_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::unaligned_sizes_test {
 
 namespace {
 
@@ -62,4 +62,4 @@ TEST_CASE("widths and heads of no multiple of 8 are warned of where products hav
                    "of such rows: times are as if they had; model.ffn: 3216 would do"});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::unaligned_sizes_test

@@ -9,7 +9,7 @@
 #include "study/study_writer.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::unused_keys_test {
 
 namespace {
 
@@ -194,4 +194,4 @@ TEST_CASE(
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::unused_keys_test

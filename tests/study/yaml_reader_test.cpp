@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace trainyard {
+namespace trainyard::yaml_reader_test {
 
 namespace {
 
@@ -224,4 +224,4 @@ TEST_CASE("a file that cannot be read is the user's fault") {
   CHECK(failure([] { YamlNode::load_file("/"); }) == "/: cannot read: Is a directory");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::yaml_reader_test

@@ -8,7 +8,7 @@
 #include "study/study_writer.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::zero_keys_test {
 
 using namespace std::string_literals;
 
@@ -225,4 +225,4 @@ TEST_CASE("what ZeRO does not go with is refused at its key") {
                              "2 does"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::zero_keys_test

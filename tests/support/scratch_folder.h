@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <concepts>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -43,7 +44,7 @@ inline void write_text(const std::string& path, const std::string& text) {
 }
 
 /// What `action` throws; "none" where it does not.
-template <typename Action>
+template <std::invocable Action>
 std::string error_of(const Action& action) {
   try {
     action();

@@ -9,7 +9,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::interrupt_test {
 
 namespace {
 
@@ -141,4 +141,4 @@ TEST_CASE("a command that has nothing to finish ends by a signal and leaves noth
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::interrupt_test

@@ -16,7 +16,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::output_folder_test {
 
 namespace {
 
@@ -303,4 +303,4 @@ TEST_CASE("calibrate replaces no file that it has not written") {
   CHECK(with("new.yaml").exit == 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::output_folder_test

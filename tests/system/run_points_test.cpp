@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace trainyard {
+namespace trainyard::run_points_test {
 
 TEST_CASE("answers come in the order of the items, however many processes there are") {
   const int jobs = GENERATE(0, 1, 2, 5, 40);
@@ -83,4 +83,4 @@ TEST_CASE("no process outlives the one that started it, whether that can clean u
   close(ends[0]);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::run_points_test

@@ -10,7 +10,7 @@
 #include "study/study_writer.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::this_cpu_test {
 
 namespace {
 
@@ -103,4 +103,4 @@ TEST_CASE("other studies never look at the machine") {
   CHECK(asked == 1);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::this_cpu_test

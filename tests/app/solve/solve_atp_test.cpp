@@ -4,7 +4,7 @@
 
 #include "tests/support/solve_answers.h"
 
-namespace trainyard {
+namespace trainyard::solve_atp_test {
 
 namespace {
 
@@ -218,4 +218,4 @@ TEST_CASE("hierarchical-matrix answers the levels of a preset") {
       "fewer devices");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::solve_atp_test

@@ -3,7 +3,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/solve_answers.h"
 
-namespace trainyard {
+namespace trainyard::solve_automatic_test {
 
 namespace {
 
@@ -334,4 +334,4 @@ TEST_CASE("a graph written by hand has its memory op by op") {
   CHECK(answer(ops + "4}]}")["ops"].size() == 3);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::solve_automatic_test

@@ -3,7 +3,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/solve_answers.h"
 
-namespace trainyard {
+namespace trainyard::solve_device_mesh_test {
 
 using Json = nlohmann::ordered_json;
 
@@ -76,4 +76,4 @@ TEST_CASE("a problem has room for the pairs of as many devices as a mesh may hav
             .ends_with("devices: expected at most 350, got 351"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::solve_device_mesh_test

@@ -3,7 +3,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/solve_answers.h"
 
-namespace trainyard {
+namespace trainyard::solve_lower_test {
 
 namespace {
 
@@ -142,4 +142,4 @@ TEST_CASE("rows in which an action stands in front of what it needs are refused"
             .contains("rows"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::solve_lower_test

@@ -5,7 +5,7 @@
 #include "tests/support/solve_answers.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::solve_partition_test {
 
 namespace {
 
@@ -246,4 +246,4 @@ TEST_CASE("answers are text with a line per entry") {
   CHECK_THAT(text, Catch::StartsWith("device:\n  m: 0\n  a: 0\n"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::solve_partition_test

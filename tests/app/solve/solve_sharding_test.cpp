@@ -6,7 +6,7 @@
 
 #include "tests/support/solve_answers.h"
 
-namespace trainyard {
+namespace trainyard::solve_sharding_test {
 
 namespace {
 
@@ -141,4 +141,4 @@ TEST_CASE("what is wrong with a sharding problem is said at its place") {
         "p.yaml:1:76: input: Colossal-AI knows specs of S and R alone");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::solve_sharding_test

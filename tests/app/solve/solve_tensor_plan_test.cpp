@@ -3,7 +3,7 @@
 
 #include "tests/support/solve_answers.h"
 
-namespace trainyard {
+namespace trainyard::solve_tensor_plan_test {
 
 namespace {
 
@@ -60,4 +60,4 @@ TEST_CASE("tensor-plan says of method smp which of its rules a module breaks") {
   CHECK(head.at("why_not") == "it shares a weight with embedding.tokens");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::solve_tensor_plan_test

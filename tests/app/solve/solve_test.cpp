@@ -5,7 +5,7 @@
 
 #include "tests/support/solve_answers.h"
 
-namespace trainyard {
+namespace trainyard::solve_test {
 
 namespace {
 
@@ -213,4 +213,4 @@ TEST_CASE("lower reduces gradients behind the last of as many microbatches as th
         "p.yaml:1:92: microbatches: the actions name 2 microbatches; 2 is right");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::solve_test

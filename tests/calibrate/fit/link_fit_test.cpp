@@ -6,7 +6,7 @@
 #include "calibrate/measure/message_sizes.h"
 #include "engine/cost/collective_time.h"
 
-namespace trainyard {
+namespace trainyard::link_fit_test {
 
 namespace {
 
@@ -126,4 +126,4 @@ TEST_CASE("a straight line needs no more sizes than show it") {
   CHECK(points.size() == 3);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::link_fit_test

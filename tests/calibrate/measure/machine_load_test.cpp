@@ -6,7 +6,7 @@
 #include "calibrate/measure/quiet_time.h"
 #include "calibrate/measure/quiet_watch.h"
 
-namespace trainyard {
+namespace trainyard::machine_load_test {
 
 namespace {
 
@@ -213,4 +213,4 @@ TEST_CASE("too few quiet samples are said with load, steal and the time that the
   CHECK_FALSE(too_few_quiet_samples(now, now, {1, 2}, {}, 2, 60));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::machine_load_test

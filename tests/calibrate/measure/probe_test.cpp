@@ -8,7 +8,7 @@
 
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::probe_test {
 
 namespace {
 
@@ -136,4 +136,4 @@ TEST_CASE("steps that jitter are timed again, at most three times as many") {
   CHECK(more_steps(0.06, jitter) == 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::probe_test

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace trainyard {
+namespace trainyard::timing_summary_test {
 
 TEST_CASE("the interval of a median is that of the order statistics") {
   // With 11 samples, P(Binomial(11, 1/2) < 3) = (1 + 11 + 55) / 2048 = 3.3 % <= 5 %, and with 4 it
@@ -56,4 +56,4 @@ TEST_CASE("a slow reference says that a measurement was disturbed") {
   CHECK(is_disturbed({1, 1.1, 1}, 1.2));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::timing_summary_test

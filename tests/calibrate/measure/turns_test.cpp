@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-namespace trainyard {
+namespace trainyard::turns_test {
 
 TEST_CASE("sets take turns of a quarter of their time each, the one that has had least first") {
   Calibration calibration;
@@ -84,4 +84,4 @@ TEST_CASE("with hardly any time every set still has one turn, and a complete one
   CHECK(order == std::vector<std::int64_t>{1, 2});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::turns_test

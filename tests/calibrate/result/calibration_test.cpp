@@ -20,7 +20,7 @@
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::calibration_test {
 
 namespace {
 
@@ -334,4 +334,4 @@ TEST_CASE("the page holds every curve, and nothing of the machine's name ends it
   CHECK(page.find("</script><b>") == std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::calibration_test

@@ -7,7 +7,7 @@
 #include "study/measured_pairs.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::pairs_text_test {
 
 TEST_CASE("pairs are written as they are read") {
   const ScratchFolder folder;
@@ -33,4 +33,4 @@ TEST_CASE("pairs are written as they are read") {
   CHECK(json["pairs"]["0,3"][1] == 5e-11);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::pairs_text_test

@@ -9,7 +9,7 @@
 #include "study/profile_reader.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::kernel_table_test {
 
 namespace {
 
@@ -155,4 +155,4 @@ TEST_CASE("the profile of a table takes products from it and all else from the o
   CHECK(kernel_time(norm, profile, bare, 1, log) == Approx(kernel_time(norm, like, bare, 1, log)));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::kernel_table_test

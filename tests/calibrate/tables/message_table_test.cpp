@@ -11,7 +11,7 @@
 #include "study/cluster_preset.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::message_table_test {
 
 namespace {
 
@@ -202,4 +202,4 @@ TEST_CASE("tables that do not belong together are refused") {
                     "tables say no bandwidth");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::message_table_test

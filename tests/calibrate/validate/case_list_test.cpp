@@ -6,7 +6,7 @@
 
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::case_list_test {
 
 TEST_CASE("a family is the source up to its row or line") {
   CHECK(source_family("truth.csv row 1221") == "truth.csv");
@@ -127,4 +127,4 @@ TEST_CASE("the published runs: 477 cases, 82 with memory, 22 suspect, every one 
   CHECK(kinds == std::map<MemoryKind, int>{{MemoryKind::kReserved, 14}, {MemoryKind::kDriver, 42}});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::case_list_test

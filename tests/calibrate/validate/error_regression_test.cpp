@@ -6,7 +6,7 @@
 
 #include "engine/base/linear_solve.h"
 
-namespace trainyard {
+namespace trainyard::error_regression_test {
 
 namespace {
 
@@ -86,4 +86,4 @@ TEST_CASE("nothing to explain") {
   CHECK(explain_errors({row(0, 1, 0, 0)}).explained == 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::error_regression_test

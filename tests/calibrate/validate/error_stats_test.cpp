@@ -5,7 +5,7 @@
 
 #include "calibrate/validate/rank_correlation.h"
 
-namespace trainyard {
+namespace trainyard::error_stats_test {
 
 TEST_CASE("an error is a share of what was measured") {
   CHECK(error_percent(12, 10) == Approx(20));
@@ -58,4 +58,4 @@ TEST_CASE("exactly 5 % apart counts, equal predictions agree with neither order"
   CHECK_FALSE(kendall_tau({1}, {1}, 0.05).tau);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::error_stats_test

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-namespace trainyard {
+namespace trainyard::robust_fit_test {
 
 namespace {
 
@@ -125,4 +125,4 @@ TEST_CASE("a Jacobian that is only about right leads there too, by updates") {
   CHECK(fit.parameters[0] == Approx(1).epsilon(1e-3));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::robust_fit_test

@@ -14,7 +14,7 @@
 #include "tests/support/source_root.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::run_comparison_test {
 
 namespace {
 
@@ -321,4 +321,4 @@ TEST_CASE(
   CHECK(at(measured, "0F", 2) == 5.0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::run_comparison_test

@@ -14,7 +14,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::run_measurement_test {
 
 namespace {
 
@@ -278,4 +278,4 @@ TEST_CASE("instructions stand in the order of issue, those inside a call where t
   CHECK(rows[2].mb == -1);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::run_measurement_test

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-namespace trainyard {
+namespace trainyard::sensitivity_test {
 
 namespace {
 
@@ -88,4 +88,4 @@ TEST_CASE("the text names what a number rests on") {
   CHECK(text.find("most: a1 (+0.50), b1 (+0.01)") != text.npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::sensitivity_test

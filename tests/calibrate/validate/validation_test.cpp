@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-namespace trainyard {
+namespace trainyard::validation_test {
 
 namespace {
 
@@ -204,4 +204,4 @@ TEST_CASE("a prediction comes back from its text unchanged") {
   CHECK(q.warnings == p.warnings);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::validation_test

@@ -10,7 +10,7 @@
 #include "engine/base/error.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::draft_file_test {
 
 namespace fs = std::filesystem;
 
@@ -90,4 +90,4 @@ TEST_CASE("folders made for files that never came go again, and no others") {
         "cannot make the folder " + (folder / "a/b/file/d") + ": Not a directory");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::draft_file_test

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace trainyard {
+namespace trainyard::indexed_test {
 
 namespace {
 
@@ -70,4 +70,4 @@ TEST_CASE("lists are indexed by signed numbers and by words as well", "[indexed]
   CHECK(letters == "rg");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::indexed_test

@@ -5,7 +5,7 @@
 #include "engine/base/json_fields.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::json_file_test {
 
 namespace {
 
@@ -84,4 +84,4 @@ TEST_CASE("integers keep their range") {
   CHECK(refusal_of("[1]", "n") == "f.json:1:1: expected a JSON object, got [1]");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::json_file_test

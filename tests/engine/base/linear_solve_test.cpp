@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace trainyard {
+namespace trainyard::linear_solve_test {
 
 TEST_CASE("a factor solves the system that it was made of") {
   Matrix a = {{4, 2}, {2, 5}};
@@ -35,4 +35,4 @@ TEST_CASE("of equally good solutions the first unknown alone is taken") {
   CHECK(x[1] == 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::linear_solve_test

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace trainyard {
+namespace trainyard::name_table_test {
 
 TEST_CASE("a name has the number that it was given first, until it is gone") {
   std::mt19937_64 random(7);
@@ -46,4 +46,4 @@ TEST_CASE("a table without names has none, and room for many changes none") {
   CHECK(table.insert("b", 2, name_of) == std::pair(1, false));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::name_table_test

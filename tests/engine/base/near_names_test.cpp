@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace trainyard {
+namespace trainyard::near_names_test {
 
 namespace {
 using Names = std::vector<std::string>;
@@ -44,4 +44,4 @@ TEST_CASE("at most three near names, those that begin alike first") {
   CHECK(did_you_mean("frontier", hosts).empty());
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::near_names_test

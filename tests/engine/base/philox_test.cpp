@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace trainyard {
+namespace trainyard::philox_test {
 
 TEST_CASE("Philox4x32-10 gives the known answers") {
   CHECK(philox({0, 0, 0, 0}, {0, 0}) ==
@@ -14,4 +14,4 @@ TEST_CASE("Philox4x32-10 gives the known answers") {
         PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::philox_test

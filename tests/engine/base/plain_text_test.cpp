@@ -9,7 +9,7 @@
 #include "engine/base/user_text.h"
 #include "tests/support/obeyed_characters.h"
 
-namespace trainyard {
+namespace trainyard::plain_text_test {
 
 TEST_CASE(
     "control characters, marks that turn text around and bytes that are no UTF-8 are written out") {
@@ -55,4 +55,4 @@ TEST_CASE("what is shortened is not cut within what is written out") {
   CHECK(printable("abcd\x1b", 7) == "abcd...");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::plain_text_test

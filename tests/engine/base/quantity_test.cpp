@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-namespace trainyard {
+namespace trainyard::quantity_test {
 
 TEST_CASE("number_text is the shortest text that reads back") {
   CHECK(number_text(0.8) == "0.8");
@@ -27,4 +27,4 @@ TEST_CASE("a number is the whole text") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::quantity_test

@@ -7,7 +7,7 @@
 
 #include "engine/base/cut_middle.h"
 
-namespace trainyard {
+namespace trainyard::readable_test {
 
 TEST_CASE("durations go from nanoseconds to hours") {
   CHECK(duration_text(0) == "0 s");
@@ -83,4 +83,4 @@ TEST_CASE("of a long list the middle is left out, and how much of it") {
   CHECK(cut_words("a b c", 80) == "a b c");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::readable_test

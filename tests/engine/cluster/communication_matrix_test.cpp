@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace trainyard {
+namespace trainyard::communication_matrix_test {
 
 namespace {
 
@@ -123,4 +123,4 @@ TEST_CASE("units that differ have no matrix") {
   CHECK(text(tree) == "units of 4 devices (leaf) do not divide 6");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::communication_matrix_test

@@ -5,7 +5,7 @@
 
 #include "engine/cluster/network.h"
 
-namespace trainyard {
+namespace trainyard::most_reached_test {
 
 namespace {
 
@@ -55,4 +55,4 @@ TEST_CASE("a link carries its nominal bandwidth, or what measured messages reach
   CHECK(network.capacity(LinkId(0)) == Approx(116e9));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::most_reached_test

@@ -4,7 +4,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 
-namespace trainyard {
+namespace trainyard::network_test {
 
 namespace {
 
@@ -280,4 +280,4 @@ TEST_CASE("all pairs of a group load the NIC beside which most of it lies, or th
   CHECK(loads(rails, {0, 1, 2, 3, 4, 8}).nic_messages == 4 * 2);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::network_test

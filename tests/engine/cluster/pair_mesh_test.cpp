@@ -6,7 +6,7 @@
 
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::pair_mesh_test {
 
 namespace {
 
@@ -160,4 +160,4 @@ TEST_CASE("ranks keep their order, where links ask for another the mesh is squar
   CHECK(mesh.reason == "neighbours by links are not neighbours by number");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::pair_mesh_test

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace trainyard {
+namespace trainyard::passed_links_test {
 
 TEST_CASE("links are numbered as they come, and listed by what they are") {
   PassedLinks links;
@@ -19,4 +19,4 @@ TEST_CASE("links are numbered as they come, and listed by what they are") {
   CHECK(links.ascending() == std::vector{third, second, first});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::passed_links_test

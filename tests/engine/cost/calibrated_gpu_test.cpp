@@ -6,7 +6,7 @@
 #include "tests/support/simulated.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::calibrated_gpu_test {
 
 TEST_CASE("a GPU that was calibrated for a minute predicts a step that it has run") {
   // `train` of this study on the same H100, minutes before (2026-11-26): ten recorded steps took
@@ -21,4 +21,4 @@ TEST_CASE("a GPU that was calibrated for a minute predicts a step that it has ru
   CHECK(simulate_text(study, true).result.trace.period == Approx(kMeasured).epsilon(0.02));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::calibrated_gpu_test

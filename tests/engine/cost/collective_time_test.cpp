@@ -9,7 +9,7 @@
 #include "engine/cost/all_reduce_algorithm.h"
 #include "engine/cost/transfer_time.h"
 
-namespace trainyard {
+namespace trainyard::collective_time_test {
 
 namespace {
 
@@ -330,4 +330,4 @@ TEST_CASE("the log names each class of links that was used once, and where its f
   CHECK(other.entries()[0].note == "written in the study");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::collective_time_test

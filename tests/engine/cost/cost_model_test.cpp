@@ -7,7 +7,7 @@
 
 #include "engine/graph/count_work.h"
 
-namespace trainyard {
+namespace trainyard::cost_model_test {
 
 namespace {
 
@@ -290,4 +290,4 @@ TEST_CASE("the log names each entry that was used once, in order") {
   CHECK(matmul.note == "to a table");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::cost_model_test

@@ -19,7 +19,7 @@
 #include "study/profile_reader.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::measured_tables_test {
 
 namespace {
 
@@ -320,4 +320,4 @@ TEST_CASE("a rank's blocks of ring attention, and what merges them, are near the
   CHECK(blocks == 7);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::measured_tables_test

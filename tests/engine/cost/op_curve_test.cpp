@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace trainyard {
+namespace trainyard::op_curve_test {
 
 namespace {
 
@@ -227,4 +227,4 @@ TEST_CASE("a curve of many points is as good as one of few") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::op_curve_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/round_device.h"
 
-namespace trainyard {
+namespace trainyard::piece_times_test {
 
 namespace {
 
@@ -75,4 +75,4 @@ TEST_CASE("user buffers and asynchronous tensor parallelism go in pieces") {
       log));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::piece_times_test

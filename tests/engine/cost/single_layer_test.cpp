@@ -9,7 +9,7 @@
 #include "study/profile_reader.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::single_layer_test {
 
 namespace {
 
@@ -137,4 +137,4 @@ TEST_CASE("one layer of the 22B model takes its published times within 8 %") {
   CHECK(layer.backward(true) + layer.attention_core() == near(13.1));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::single_layer_test

@@ -7,7 +7,7 @@
 #include "engine/cost/cost_model.h"
 #include "tests/support/round_device.h"
 
-namespace trainyard {
+namespace trainyard::unaligned_rows_test {
 
 namespace {
 
@@ -134,4 +134,4 @@ TEST_CASE("a framework's own number of such heads goes before the device's") {
   CHECK(kernel_time(work, device, software, 1, log) == Approx(1150e-6));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::unaligned_rows_test

@@ -9,7 +9,7 @@
 
 #include "real/data/choose.h"
 
-namespace trainyard {
+namespace trainyard::draws_test {
 
 TEST_CASE("a stream takes the words of Philox in order, 64 bits at a time") {
   Draws draws(0x299f31d0'a4093822, DrawPurpose::kMasking, 0x13198a2e'85a308d3);
@@ -90,4 +90,4 @@ TEST_CASE("every split of a total is as likely as any other") {
   CHECK(split_total(3, 3, draws) == std::vector<std::int64_t>{1, 1, 1});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::draws_test

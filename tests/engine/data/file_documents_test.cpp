@@ -12,7 +12,7 @@
 #include "tests/real/data/data_studies.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::file_documents_test {
 
 namespace {
 
@@ -107,4 +107,4 @@ TEST_CASE("a file without documents, or too short, says so") {
         (folder / "tokens") + ": has 4 tokens; a sample of this model needs 5");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::file_documents_test

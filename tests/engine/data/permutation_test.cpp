@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace trainyard {
+namespace trainyard::permutation_test {
 
 namespace {
 
@@ -87,4 +87,4 @@ TEST_CASE("neighbours are not kept together") {
   CHECK(std::abs(sum / (n - 1) - n / 3) < 5 * std::sqrt(n * n / 18 / n));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::permutation_test

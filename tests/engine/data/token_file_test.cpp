@@ -8,7 +8,7 @@
 #include "tests/engine/data/megatron_writer.h"
 #include "tests/real/data/data_studies.h"
 
-namespace trainyard {
+namespace trainyard::token_file_test {
 
 namespace {
 
@@ -188,4 +188,4 @@ TEST_CASE("the writer refuses tokens outside the vocabulary") {
   CHECK_THROWS_AS(MegatronWriter(folder / "none/data", 10), BackendError);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::token_file_test

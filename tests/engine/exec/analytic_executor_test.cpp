@@ -10,7 +10,7 @@
 #include "engine/passes/plan_mesh.h"
 #include "tests/support/hand_timing.h"
 
-namespace trainyard {
+namespace trainyard::analytic_executor_test {
 
 namespace {
 
@@ -251,4 +251,4 @@ TEST_CASE("a trace's rows say when each op was issued, ready, started and ended"
   CHECK(trace.num_events == 4);  // frees take no time and are not counted
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::analytic_executor_test

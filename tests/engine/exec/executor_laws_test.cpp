@@ -9,7 +9,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::executor_laws_test {
 
 namespace {
 
@@ -259,4 +259,4 @@ TEST_CASE("the same study gives the same bytes twice") {
   CHECK(answer() == first);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::executor_laws_test

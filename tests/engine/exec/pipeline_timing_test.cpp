@@ -5,7 +5,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::pipeline_timing_test {
 
 namespace {
 
@@ -101,4 +101,4 @@ TEST_CASE("a slow stage sets the pace of 1F1B") {
   CHECK(run(program, costs, options).period == Approx(expected).epsilon(1e-9));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::pipeline_timing_test

@@ -7,7 +7,7 @@
 #include "tests/support/simulated.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::slice_time_test {
 
 namespace {
 
@@ -65,4 +65,4 @@ TEST_CASE("what a slice costs is the copy of its own part, and a view costs noth
   CHECK(timed > 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::slice_time_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::slowdown_test {
 
 namespace {
 
@@ -115,4 +115,4 @@ TEST_CASE("a message that begins and ends in the midst of a kernel slows it for 
   CHECK(run(program, costs, one_step).period == exactly(8 + 15));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::slowdown_test

@@ -9,7 +9,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::split_timing_test {
 
 namespace {
 
@@ -123,4 +123,4 @@ TEST_CASE("ZB-H1's weight gradients fill what 1F1B idles") {
   CHECK(bubble("zb-h1") == Approx(p - 1).epsilon(1e-9));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::split_timing_test

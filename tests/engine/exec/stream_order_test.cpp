@@ -4,7 +4,7 @@
 
 #include "tests/support/hand_timing.h"
 
-namespace trainyard {
+namespace trainyard::stream_order_test {
 
 namespace {
 
@@ -198,4 +198,4 @@ TEST_CASE("a side stream takes new storage only after the frees issued before it
   CHECK(period("  dp all_gather:dp w -> y\n  main free x\n") == exactly(4));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::stream_order_test

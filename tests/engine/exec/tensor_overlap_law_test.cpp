@@ -11,7 +11,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::tensor_overlap_law_test {
 
 namespace {
 
@@ -166,4 +166,4 @@ TEST_CASE("the Program's chunks take what Merak's vectors say") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::tensor_overlap_law_test

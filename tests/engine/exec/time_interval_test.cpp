@@ -11,7 +11,7 @@
 #include "engine/exec/analytic_executor.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::time_interval_test {
 
 namespace {
 
@@ -205,4 +205,4 @@ TEST_CASE(
   CHECK(answer() == json);  // the same draws again
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::time_interval_test

@@ -6,7 +6,7 @@
 
 #include "engine/graph/graph_builder.h"
 
-namespace trainyard {
+namespace trainyard::dead_ops_test {
 
 namespace {
 
@@ -54,4 +54,4 @@ TEST_CASE("what the loss does not depend on is dropped, and nothing else") {
   CHECK(drop_dead_ops(graph).empty());
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::dead_ops_test

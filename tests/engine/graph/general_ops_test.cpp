@@ -14,7 +14,7 @@
 #include "engine/graph/op_table.h"
 #include "tests/support/random_graph.h"
 
-namespace trainyard {
+namespace trainyard::general_ops_test {
 
 namespace {
 
@@ -269,4 +269,4 @@ TEST_CASE("the index space of a general op gives the extents of its results") {
   CHECK(checked > 1500);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::general_ops_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace trainyard {
+namespace trainyard::graph_builder_test {
 
 namespace {
 
@@ -229,4 +229,4 @@ TEST_CASE("a well-formed graph has no violation, a broken one names the op or te
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::graph_builder_test

@@ -5,7 +5,7 @@
 
 #include "engine/graph/count_work.h"
 
-namespace trainyard {
+namespace trainyard::kernel_form_test {
 
 namespace {
 
@@ -86,4 +86,4 @@ TEST_CASE("an embedding's shape is tokens, width and rows of the table") {
   CHECK(back.k == 1000);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::kernel_form_test

@@ -14,7 +14,7 @@
 #include "engine/graph/count_work.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::laws_test {
 
 namespace {
 
@@ -275,4 +275,4 @@ TEST_CASE("what a layer saves is saved for that layer alone") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::laws_test

@@ -11,7 +11,7 @@
 #include "engine/graph/op_space.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::ops_page_test {
 
 namespace {
 
@@ -277,4 +277,4 @@ TEST_CASE("the page of ops has every kind that models are made of") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::ops_page_test

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-namespace trainyard {
+namespace trainyard::shared_attrs_test {
 
 namespace {
 
@@ -93,4 +93,4 @@ TEST_CASE("threads change copies of one op's attributes, each its own") {
   CHECK(common->begin == 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::shared_attrs_test

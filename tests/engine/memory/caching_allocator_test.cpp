@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-namespace trainyard {
+namespace trainyard::caching_allocator_test {
 namespace {
 
 constexpr Bytes kMiB = 1 << 20;
@@ -143,4 +143,4 @@ TEST_CASE("random requests are served, and the same again from what is there") {
 }
 
 }  // namespace
-}  // namespace trainyard
+}  // namespace trainyard::caching_allocator_test

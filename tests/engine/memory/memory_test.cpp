@@ -9,7 +9,7 @@
 #include "tests/engine/memory/tiny_program.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::memory_test {
 
 namespace {
 
@@ -311,4 +311,4 @@ TEST_CASE("the parts add up to the total, on every rank of every plan") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::memory_test

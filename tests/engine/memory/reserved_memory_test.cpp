@@ -9,7 +9,7 @@
 #include "tests/engine/memory/tiny_program.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::reserved_memory_test {
 
 TEST_CASE("what is reserved is that of the rank that owns most, its copies in the update too") {
   constexpr std::int64_t kMib = 1 << 20;
@@ -141,4 +141,4 @@ TEST_CASE("DeepSpeed's fp16 step takes what a published log says") {
   CHECK(reserved(12) == Approx(17710).epsilon(0.015));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::reserved_memory_test

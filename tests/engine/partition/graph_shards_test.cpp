@@ -10,7 +10,7 @@
 #include "engine/partition/min_max_segments.h"
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::graph_shards_test {
 
 namespace {
 
@@ -228,4 +228,4 @@ TEST_CASE("AutoPipe on random weights: every stage has one, Merak's step is not 
   CHECK(autopipe({}, {}, 3, AutoPipeRule::kCode).sizes.empty());
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::graph_shards_test

@@ -9,7 +9,7 @@
 
 #include "engine/partition/min_max_segments.h"
 
-namespace trainyard {
+namespace trainyard::min_max_cuts_test {
 
 namespace {
 
@@ -90,4 +90,4 @@ TEST_CASE("no way to cut has a smaller largest sum") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::min_max_cuts_test

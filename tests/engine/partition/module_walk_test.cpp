@@ -10,7 +10,7 @@
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::module_walk_test {
 
 namespace {
 
@@ -148,4 +148,4 @@ TEST_CASE("the shortest assignment leads back to the devices that it was made of
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::module_walk_test

@@ -7,7 +7,7 @@
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::named_cuts_test {
 
 namespace {
 
@@ -177,4 +177,4 @@ TEST_CASE("a model whose file names no layers is divided unevenly where asked") 
   CHECK(compiled_program(prepare_text(study)).mesh.num_ranks() == 2);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::named_cuts_test

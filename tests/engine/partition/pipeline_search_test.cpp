@@ -9,7 +9,7 @@
 #include "engine/plan/plan.h"
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::pipeline_search_test {
 
 namespace {
 
@@ -193,4 +193,4 @@ TEST_CASE("what fits nowhere has a reason") {
   CHECK(reason({2, 8, 1, 4, 10, StageRule::kExact}) == "none");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::pipeline_search_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::stage_partition_test {
 
 namespace {
 
@@ -190,4 +190,4 @@ TEST_CASE("T5's encoder output is relayed through the decoder's stages, its mask
         "3: load labels@3\n");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::stage_partition_test

@@ -8,7 +8,7 @@
 
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::stage_search_test {
 
 namespace {
 
@@ -277,4 +277,4 @@ TEST_CASE("what cannot be divided has a reason") {
   CHECK(reason([](StageProblem& p) { p.stages = p.devices = 2; }) == "none");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::stage_search_test

@@ -8,7 +8,7 @@
 
 #include "engine/partition/block_costs.h"
 
-namespace trainyard {
+namespace trainyard::task_blocks_test {
 
 namespace {
 
@@ -256,4 +256,4 @@ TEST_CASE("what stages send and need is what their values and tasks make it") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::task_blocks_test

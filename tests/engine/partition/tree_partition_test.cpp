@@ -10,7 +10,7 @@
 #include "engine/partition/min_max_segments.h"
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::tree_partition_test {
 
 namespace {
 
@@ -279,4 +279,4 @@ TEST_CASE("more devices than modules, costs of 1e90, a chain: each is divided") 
   CHECK(*flat.devices[1] == std::vector<std::int64_t>{0, 2, 4, 6, 8});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::tree_partition_test

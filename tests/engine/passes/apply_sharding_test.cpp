@@ -10,7 +10,7 @@
 #include "engine/sharding/spec_text.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::apply_sharding_test {
 
 namespace {
 
@@ -189,4 +189,4 @@ TEST_CASE("what a degree does not divide is a reason, with the tensor and its si
   CHECK(std::get<Infeasible>(answer).key == "parallel.tensor");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::apply_sharding_test

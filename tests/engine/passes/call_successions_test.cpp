@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace trainyard {
+namespace trainyard::call_successions_test {
 
 namespace {
 
@@ -64,4 +64,4 @@ TEST_CASE("an R may be no call at all") {
   CHECK(found.size() == 6);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::call_successions_test

@@ -10,7 +10,7 @@
 #include "tests/engine/passes/layer_volumes.h"
 #include "tests/engine/passes/split_gpt.h"
 
-namespace trainyard {
+namespace trainyard::chosen_modules_test {
 
 TEST_CASE("tensor_modules splits the modules that it names, and those inside") {
   const auto mlp = layer_volumes(split_program({"parallel.tensor_modules=['*.mlp']"}));
@@ -55,4 +55,4 @@ TEST_CASE("what a choice of modules cannot split is said at its key") {
                   "embedding.tokens, decoder.layers.0.attention.qkv") == 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::chosen_modules_test

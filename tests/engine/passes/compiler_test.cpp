@@ -9,7 +9,7 @@
 #include "study/compile_study.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::compiler_test {
 
 namespace {
 
@@ -233,4 +233,4 @@ TEST_CASE("a Program that shares segments with a verified one is verified for th
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::compiler_test

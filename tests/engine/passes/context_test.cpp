@@ -13,7 +13,7 @@
 #include "engine/program/verify.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::passes_context_test {
 
 namespace {
 
@@ -192,4 +192,4 @@ TEST_CASE("Llama 3 405B at 131,072 tokens on 16,384 GPUs is simulated as a few c
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::passes_context_test

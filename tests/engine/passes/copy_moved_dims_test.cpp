@@ -10,7 +10,7 @@
 #include "engine/exec/channels/lanes.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::copy_moved_dims_test {
 
 namespace {
 
@@ -93,4 +93,4 @@ TEST_CASE("asynchronous tensor parallelism fuses what has one product beside it"
   CHECK(beside_products(compiled("trainyard"), OpKind::kReduceScatter) > 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::copy_moved_dims_test

@@ -14,7 +14,7 @@
 #include "tests/models/graph_text.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::differentiate_test {
 
 namespace {
 
@@ -343,4 +343,4 @@ TEST_CASE(
   CHECK_FALSE(bert.contains("next_sentence_head.weight"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::differentiate_test

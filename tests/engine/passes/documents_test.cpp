@@ -22,7 +22,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::passes_documents_test {
 
 namespace {
 
@@ -381,4 +381,4 @@ TEST_CASE("Llama 3 405B at 131,072 tokens of documents is a few ranks where leng
   CHECK(step_time("{mean: 4096}", "analytic") > step_time("4096", "analytic"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::passes_documents_test

@@ -12,7 +12,7 @@
 #include "engine/program/program_text.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::fp8_gathers_test {
 
 namespace {
 
@@ -187,4 +187,4 @@ TEST_CASE("Programs that gather in 8 bits are sound") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::fp8_gathers_test

@@ -14,7 +14,7 @@
 #include "engine/program/value_lifetimes.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::fp8_products_test {
 
 namespace {
 
@@ -282,4 +282,4 @@ TEST_CASE("a framework's kernels find the largest element of a tensor while they
   CHECK(in_passing(nemo, "0F") == 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::fp8_products_test

@@ -13,7 +13,7 @@
 #include "engine/program/program_text.h"
 #include "tests/support/unit_events.h"
 
-namespace trainyard {
+namespace trainyard::gather_units_test {
 
 TEST_CASE("a unit is gathered while the one before it computes, and reduced behind it") {
   // Buckets stand in the order of the backward: b0 of the ends, b1 to b3 of layers 2 to 0. The ends
@@ -312,4 +312,4 @@ TEST_CASE("gathers ahead pass over halves of backwards that have nothing to do")
   CHECK(compiled_program(prepared).num_microbatches == 8);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::gather_units_test

@@ -9,7 +9,7 @@
 #include "tests/support/simulated.h"
 #include "tests/support/unit_events.h"
 
-namespace trainyard {
+namespace trainyard::gathers_ahead_test {
 
 TEST_CASE("a call gathers what the next one begins with") {
   // The backward begins with the layer that the forward ends with: no sooner than it is freed.
@@ -97,4 +97,4 @@ TEST_CASE("gathers hide behind whatever the call before computes") {
   CHECK(exposed(4, "0") > 10 * few);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::gathers_ahead_test

@@ -10,7 +10,7 @@
 #include "engine/passes/split_backward.h"
 #include "tests/support/random_graph.h"
 
-namespace trainyard {
+namespace trainyard::general_gradients_test {
 
 namespace {
 
@@ -153,4 +153,4 @@ TEST_CASE("training graphs of random general ops are well-formed, split backward
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::general_gradients_test

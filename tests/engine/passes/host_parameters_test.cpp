@@ -9,7 +9,7 @@
 #include "tests/support/simulated.h"
 #include "tests/support/unit_events.h"
 
-namespace trainyard {
+namespace trainyard::host_parameters_test {
 
 namespace {
 
@@ -172,4 +172,4 @@ TEST_CASE("parameters elsewhere are refused where nothing gathers them, or there
                                      Catch::Contains("cluster.nvme"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::host_parameters_test

@@ -11,7 +11,7 @@
 #include "engine/memory/memory.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::host_state_test {
 
 namespace {
 
@@ -49,7 +49,7 @@ std::string name_of(const Program& program, const Operand& operand) {
   return program.values[operand.value].name;
 }
 
-Bytes copied(const Program& program, StreamId stream) {
+Bytes bytes_copied(const Program& program, StreamId stream) {
   Bytes bytes = 0;
   for (const ProgramOp* op : issued(program)) {
     if (op->stream == stream) bytes += size_in_bytes(program.values[op->reads[0].value]);
@@ -131,14 +131,14 @@ TEST_CASE("a rank copies its part of the gradients out and of the weights back, 
     const Program program = compiled(study(zero));
     const std::int64_t own = own_parameters(program);
     // Gradients in fp32 and the squared norm; weights in bf16.
-    CHECK(copied(program, StreamId::kD2h) == 4 * own + 4);
-    CHECK(copied(program, StreamId::kH2d) == 2 * own);
+    CHECK(bytes_copied(program, StreamId::kD2h) == 4 * own + 4);
+    CHECK(bytes_copied(program, StreamId::kH2d) == 2 * own);
   }
   const Program whole = compiled(study("{stage: 1, offload: optimizer}", "", ", precision: fp32"),
                                  {"parallel.data=1", "cluster.devices=1"});
   const std::int64_t all = own_parameters(whole);
-  CHECK(copied(whole, StreamId::kD2h) == 4 * all + 4);
-  CHECK(copied(whole, StreamId::kH2d) == 4 * all);
+  CHECK(bytes_copied(whole, StreamId::kD2h) == 4 * all + 4);
+  CHECK(bytes_copied(whole, StreamId::kH2d) == 4 * all);
 }
 
 TEST_CASE("the device's memory falls by what the host's memory takes over") {
@@ -256,4 +256,4 @@ TEST_CASE("training.cpu_offload is another word for the optimizer's state on the
   CHECK(compiled_program(flag) == compiled_program(word));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::host_state_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::host_waits_test {
 
 namespace {
 
@@ -91,4 +91,4 @@ TEST_CASE("what makes streams wait does so only where the host would") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::host_waits_test

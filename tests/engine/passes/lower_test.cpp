@@ -14,7 +14,7 @@
 #include "engine/program/program_text.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::lower_test {
 
 namespace {
 
@@ -336,4 +336,4 @@ TEST_CASE(
   CHECK(find_segment(ours, "0UPDATE").ops.front().guard.has_value());
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::lower_test

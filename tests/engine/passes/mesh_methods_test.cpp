@@ -8,7 +8,7 @@
 
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::passes_mesh_methods_test {
 
 namespace {
 
@@ -161,4 +161,4 @@ TEST_CASE("other numbers of ranks, samples and features are refused with what wo
         "model.heads 1");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::passes_mesh_methods_test

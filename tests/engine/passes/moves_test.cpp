@@ -12,7 +12,7 @@
 #include "engine/sharding/moved_axes.h"
 #include "engine/sharding/spec_text.h"
 
-namespace trainyard {
+namespace trainyard::moves_test {
 
 namespace {
 
@@ -161,4 +161,4 @@ TEST_CASE("the axes of a move are those that change, in the order of their list"
   CHECK(axes("[a, R]", "[a, R]") == "");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::moves_test

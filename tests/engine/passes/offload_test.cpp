@@ -13,7 +13,7 @@
 #include "engine/memory/memory.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::offload_test {
 
 namespace {
 
@@ -269,4 +269,4 @@ TEST_CASE("what a kept layer reads first is back by then") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::offload_test

@@ -20,7 +20,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::pair_segments_test {
 
 namespace {
 
@@ -225,4 +225,4 @@ TEST_CASE("a pair that touches a microbatch wrongly is found") {
   CHECK(find_violation(bad).has_value());  // forwards of microbatches that have gone by
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::pair_segments_test

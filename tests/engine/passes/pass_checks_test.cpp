@@ -17,7 +17,7 @@
 #include "engine/program/value_lifetimes.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::pass_checks_test {
 
 namespace {
 
@@ -249,4 +249,4 @@ TEST_CASE(
              Catch::Contains("reaches past the end of b0.param"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::pass_checks_test

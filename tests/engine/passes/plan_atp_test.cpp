@@ -10,7 +10,7 @@
 #include "engine/program/program_text.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::plan_atp_test {
 
 namespace {
 
@@ -166,4 +166,4 @@ TEST_CASE("what a mesh does not divide is a reason") {
   CHECK(std::get<Infeasible>(answer).key == "parallel.tensor");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::plan_atp_test

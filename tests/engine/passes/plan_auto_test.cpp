@@ -11,7 +11,7 @@
 #include "tests/engine/passes/layer_volumes.h"
 #include "tests/engine/passes/split_gpt.h"
 
-namespace trainyard {
+namespace trainyard::plan_auto_test {
 
 TEST_CASE("by its default table method auto makes Megatron's Programs") {
   const std::vector<std::string> models = {
@@ -89,4 +89,4 @@ TEST_CASE("what a table cannot split is said at its key") {
         "write name: auto");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::plan_auto_test

@@ -14,7 +14,7 @@
 #include "engine/sharding/spec_text.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::plan_given_test {
 
 namespace {
 
@@ -228,4 +228,4 @@ TEST_CASE("* stands for any characters") {
   CHECK_FALSE(matches_pattern("", "a"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::plan_given_test

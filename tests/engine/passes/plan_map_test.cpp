@@ -15,7 +15,7 @@
 #include "engine/sharding/spec_text.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::plan_map_test {
 
 namespace {
 
@@ -207,4 +207,4 @@ TEST_CASE("mistakes in a list are found at their entry") {
              Catch::Contains("expected strategy or result, got 'output'"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::plan_map_test

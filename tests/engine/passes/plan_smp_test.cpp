@@ -13,7 +13,7 @@
 #include "tests/engine/passes/layer_volumes.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::plan_smp_test {
 
 namespace {
 
@@ -278,4 +278,4 @@ TEST_CASE("of gradients that a tensor group has alike each rank reduces its slic
   CHECK(of_one.at("all_gather 4") == kAlike);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::plan_smp_test

@@ -19,7 +19,7 @@
 #include "tests/support/study_outcome.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::post_validation_test {
 
 namespace {
 
@@ -356,4 +356,4 @@ TEST_CASE("a study says whether it validates late, and its resolved form says so
         }).find("schedule: missing required key 'method'") != std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::post_validation_test

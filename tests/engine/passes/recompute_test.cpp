@@ -12,7 +12,7 @@
 #include "engine/passes/recompute_regions.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::recompute_test {
 
 namespace {
 
@@ -396,4 +396,4 @@ TEST_CASE("clones write tensors of their own and read kept values or each other"
   CHECK(cloned.size() > 10);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::recompute_test

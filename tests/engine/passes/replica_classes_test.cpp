@@ -8,7 +8,7 @@
 
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::replica_classes_test {
 
 namespace {
 
@@ -146,4 +146,4 @@ TEST_CASE("replicas are placed stage by stage, or in RaNNC's rounds") {
   CHECK(place_replicas(mesh_of(parallel), "flat") == std::vector<std::int64_t>{0, 3, 1, 2, 4, 5});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::replica_classes_test

@@ -5,7 +5,7 @@
 
 #include "engine/graph/graph_builder.h"
 
-namespace trainyard {
+namespace trainyard::select_kernels_test {
 
 namespace {
 
@@ -108,4 +108,4 @@ TEST_CASE("without 16 bits nothing is cast; the GELU of the error function is on
         "split scores affine cast softmax cast context gelu mse");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::select_kernels_test

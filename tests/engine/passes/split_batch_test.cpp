@@ -9,7 +9,7 @@
 #include "engine/passes/chunk_order.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::split_batch_test {
 
 namespace {
 
@@ -116,4 +116,4 @@ TEST_CASE("within a product rows divide where samples do not") {
         "microbatch; 2 does, and 4 samples would divide");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::split_batch_test

@@ -6,7 +6,7 @@
 #include "engine/program/program.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::split_transfers_test {
 
 namespace {
 
@@ -57,4 +57,4 @@ TEST_CASE("rows that unlike replicas send are cut over the tensor group where a 
   CHECK(cut.gathers == 3);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::split_transfers_test

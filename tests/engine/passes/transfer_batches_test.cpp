@@ -8,7 +8,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::transfer_batches_test {
 
 namespace {
 
@@ -90,4 +90,4 @@ TEST_CASE("both directions of a batch take the time of one") {
   CHECK(trace.period == Approx(2 + 1 + kMicrobatches * (2 + 4) + (kMicrobatches - 1) + 1 + 4));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::transfer_batches_test

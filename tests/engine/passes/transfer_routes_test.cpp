@@ -13,7 +13,7 @@
 #include "report/transfer_summary.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::transfer_routes_test {
 
 namespace {
 
@@ -386,4 +386,4 @@ TEST_CASE("the buffer's size is a quantity of bytes above 0") {
   refused("much", "");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::transfer_routes_test

@@ -15,7 +15,7 @@
 #include "engine/sharding/spec_text.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::uneven_pieces_test {
 
 namespace {
 
@@ -104,4 +104,4 @@ TEST_CASE("what ranks count is divided evenly or refused") {
             .find("does not divide its dim 0 of 1") != std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::uneven_pieces_test

@@ -14,7 +14,7 @@
 #include "engine/program/verify.h"
 #include "tests/support/unlike_degrees.h"
 
-namespace trainyard {
+namespace trainyard::unlike_degrees_test {
 
 namespace {
 
@@ -233,4 +233,4 @@ TEST_CASE("what unlike tensor degrees do not go with is refused with the reason"
             .find("or what ZeRO divides of them") != std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::unlike_degrees_test

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-namespace trainyard {
+namespace trainyard::plan_documents_test {
 
 namespace {
 
@@ -56,4 +56,4 @@ TEST_CASE("drawn lengths are a pure function of seed and sample, and have their 
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::plan_documents_test

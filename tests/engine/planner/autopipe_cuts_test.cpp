@@ -9,7 +9,7 @@
 #include "engine/passes/one_stage_graph.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::autopipe_cuts_test {
 
 namespace {
 
@@ -61,4 +61,4 @@ TEST_CASE("fewer subgraphs than stages are refused") {
                   ConfigError);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::autopipe_cuts_test

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace trainyard {
+namespace trainyard::balanced_bound_test {
 
 TEST_CASE("stages that are not alike share a model so that all end at once") {
   // Three pieces of 2, one stage that takes all of 6 and one that is twice as fast, 3: in 2 the
@@ -37,4 +37,4 @@ TEST_CASE("no cuts between pieces end before the bound") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::balanced_bound_test

@@ -11,7 +11,7 @@
 #include "study/study_writer.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::choose_cuts_test {
 
 namespace {
 
@@ -168,4 +168,4 @@ TEST_CASE("too many stages for layers are refused; between ops they are not") {
   CHECK(prepare_text(gpt("1024"), with("ops")).study.partition.cuts.size() == 7);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::choose_cuts_test

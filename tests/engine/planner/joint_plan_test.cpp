@@ -12,7 +12,7 @@
 #include "engine/recompute/sized_chain.h"
 #include "engine/strategies/choose_strategies.h"
 
-namespace trainyard {
+namespace trainyard::joint_plan_test {
 
 namespace {
 
@@ -225,4 +225,4 @@ TEST_CASE("values inside a group live until they are read") {
   CHECK(chain_of(problem, {0, 0, 0}).forward_extra == std::vector<double>{5});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::joint_plan_test

@@ -12,7 +12,7 @@
 #include "engine/strategies/choose_strategies.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::map_problem_test {
 
 namespace {
 
@@ -153,4 +153,4 @@ TEST_CASE("layers that are alike have the same options, and every model has a pr
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::map_problem_test

@@ -6,7 +6,7 @@
 #include "engine/memory/memory.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::memory_profile_test {
 
 namespace {
 
@@ -90,4 +90,4 @@ TEST_CASE("the peak is that of the Program, to the byte") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::memory_profile_test

@@ -16,7 +16,7 @@
 #include "engine/planner/choose_cuts.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::search_cuts_test {
 
 namespace {
 
@@ -209,4 +209,4 @@ TEST_CASE("no step is shorter than its bound") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::search_cuts_test

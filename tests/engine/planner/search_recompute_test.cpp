@@ -14,7 +14,7 @@
 #include "study/study_writer.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::search_recompute_test {
 
 namespace {
 
@@ -120,4 +120,4 @@ TEST_CASE("the largest share that fits is found by bisection, for any way to eva
   CHECK(search_recompute(no_program, 15'000, false).reason == "auto: there is no Program");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::search_recompute_test

@@ -12,7 +12,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/study_outcome.h"
 
-namespace trainyard {
+namespace trainyard::search_schedule_test {
 
 namespace {
 
@@ -164,4 +164,4 @@ TEST_CASE(
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::search_schedule_test

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-namespace trainyard {
+namespace trainyard::search_shapes_test {
 
 namespace {
 
@@ -213,4 +213,4 @@ TEST_CASE("where nothing fits there is a reason") {
       search_shapes(space, [&](const PipelineShape& shape) { return of.step(shape); })));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::search_shapes_test

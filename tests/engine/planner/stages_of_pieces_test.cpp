@@ -12,7 +12,7 @@
 #include "engine/passes/one_stage_graph.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::stages_of_pieces_test {
 
 namespace {
 
@@ -159,4 +159,4 @@ TEST_CASE("a parameter that two pieces of a stage read is held once") {
   CHECK(stages.stage({0, 1, 1, 8, 1, 4, false}).memory > 1e300);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::stages_of_pieces_test

@@ -10,7 +10,7 @@
 #include "tests/support/example_program.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::damaged_program_text_test {
 
 namespace {
 
@@ -238,4 +238,4 @@ TEST_CASE("2,000 damaged texts are refused or read, and what reads prints and re
   CHECK(runs < read);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::damaged_program_text_test

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-namespace trainyard {
+namespace trainyard::documents_line_test {
 
 namespace {
 
@@ -50,4 +50,4 @@ TEST_CASE("listed documents that do not fill their samples are refused where the
   CHECK_THAT(problem(" read:64 of:64 replicas:0 replica:2 sizes:1"), Catch::Contains("replicas"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::documents_line_test

@@ -13,7 +13,7 @@
 #include "report/summary.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::microbatch_sizes_test {
 
 namespace {
 
@@ -161,4 +161,4 @@ TEST_CASE("a list that is not the global batch is refused with what would be") {
       Catch::Contains("a list of 4 in training.microbatch does"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::microbatch_sizes_test

@@ -11,7 +11,7 @@
 #include "tests/support/example_program.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::named_axes_test {
 
 namespace {
 
@@ -80,4 +80,4 @@ TEST_CASE("groups over either of two axes are those of other names for them") {
   CHECK(first_group("b,a") == std::vector<std::int64_t>{0, 1, 2, 3});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::named_axes_test

@@ -9,7 +9,7 @@
 #include "engine/program/rank_places.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::no_ops_test {
 
 namespace {
 
@@ -79,4 +79,4 @@ TEST_CASE("a kernel that belongs to another replica has no row") {
   CHECK(owners.rows_of_them == 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::no_ops_test

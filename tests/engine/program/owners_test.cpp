@@ -17,7 +17,7 @@
 #include "engine/program/verify.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::owners_test {
 
 namespace {
 
@@ -196,4 +196,4 @@ TEST_CASE("a Program whose owners make no sense is refused") {
   CHECK(find_violation(rootless)->find("has no root among the owners") != std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::owners_test

@@ -10,7 +10,7 @@
 #include "engine/passes/plan_mesh.h"
 #include "engine/program/rank_places.h"
 
-namespace trainyard {
+namespace trainyard::placement_test {
 
 namespace {
 
@@ -110,4 +110,4 @@ TEST_CASE("every placement gives every coordinate to exactly one rank") {
   CHECK(seen.size() == 24);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::placement_test

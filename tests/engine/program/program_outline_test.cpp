@@ -11,7 +11,7 @@
 #include "tests/support/example_program.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::program_outline_test {
 
 TEST_CASE(
     "an outline is short however long the Program is, and every line of it is the Program's or "
@@ -51,4 +51,4 @@ TEST_CASE("an outline has every kind of list") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::program_outline_test

@@ -12,7 +12,7 @@
 #include "tests/support/example_program.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::program_text_test {
 
 namespace {
 
@@ -246,4 +246,4 @@ TEST_CASE("the digest says what a step does, not where or with which numbers") {
   CHECK(to_text(compiled(base, {"parallel.placement=TPD"})) != to_text(compiled(base)));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::program_text_test

@@ -14,7 +14,7 @@
 #include "engine/schedule/schedule_timing.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::split_backward_test {
 
 namespace {
 
@@ -389,4 +389,4 @@ TEST_CASE("Programs with split backwards parse back from their text") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::split_backward_test

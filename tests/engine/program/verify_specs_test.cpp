@@ -14,7 +14,7 @@
 #include "engine/program/verify.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::verify_specs_test {
 
 namespace {
 
@@ -291,4 +291,4 @@ TEST_CASE("shipped studies verify") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::verify_specs_test

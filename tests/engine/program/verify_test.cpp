@@ -10,7 +10,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::verify_test {
 
 namespace {
 
@@ -387,4 +387,4 @@ TEST_CASE("whatever order of calls is accepted, the executor runs to its end") {
   CHECK(refused > 100);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::verify_test

@@ -7,7 +7,7 @@
 #include "models/model.h"
 #include "models/presets.h"
 
-namespace trainyard {
+namespace trainyard::linearise_test {
 
 namespace {
 
@@ -96,4 +96,4 @@ TEST_CASE("groups are all nodes once, in order, and one value passes each cut of
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::linearise_test

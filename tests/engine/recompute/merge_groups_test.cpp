@@ -6,7 +6,7 @@
 
 #include "engine/recompute/rotor.h"
 
-namespace trainyard {
+namespace trainyard::merge_groups_test {
 
 namespace {
 
@@ -81,4 +81,4 @@ TEST_CASE("a merged group holds what its groups do") {
   CHECK(text(Kind::kLoss) == "L");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::merge_groups_test

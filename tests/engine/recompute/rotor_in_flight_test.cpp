@@ -10,7 +10,7 @@
 #include "engine/recompute/rotor.h"
 #include "engine/recompute/sized_chain.h"
 
-namespace trainyard {
+namespace trainyard::rotor_in_flight_test {
 
 namespace {
 
@@ -225,4 +225,4 @@ TEST_CASE("sequences are read as they are written") {
   CHECK(violation("Fe0 L", 1) == "the backward of group 0 is missing");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::rotor_in_flight_test

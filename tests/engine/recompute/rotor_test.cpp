@@ -9,7 +9,7 @@
 #include "engine/recompute/sized_chain.h"
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::rotor_test {
 
 namespace {
 
@@ -215,4 +215,4 @@ TEST_CASE("a sequence that cannot run is refused at its operation") {
         "the backward of group 0 is missing");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::rotor_test

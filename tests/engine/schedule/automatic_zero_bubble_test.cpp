@@ -8,7 +8,7 @@
 #include "engine/schedule/zero_bubble.h"
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::automatic_zero_bubble_test {
 
 namespace {
 
@@ -200,4 +200,4 @@ TEST_CASE("settings of another schedule are refused") {
   CHECK(reason("gpipe", settings) == "microbatch_group is for interleaved, not for gpipe");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::automatic_zero_bubble_test

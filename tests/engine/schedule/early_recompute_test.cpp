@@ -10,7 +10,7 @@
 #include "engine/schedule/schedule_names.h"
 #include "engine/schedule/schedule_timing.h"
 
-namespace trainyard {
+namespace trainyard::early_recompute_test {
 
 namespace {
 
@@ -107,4 +107,4 @@ TEST_CASE(
   CHECK_THAT(reason("zigzag", 2, 1, 4), Catch::Contains("'zigzag'"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::early_recompute_test

@@ -9,7 +9,7 @@
 #include "engine/schedule/early_recompute.h"
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::exchange_order_test {
 
 namespace {
 
@@ -199,4 +199,4 @@ TEST_CASE("rows that cannot run are refused with who is stuck") {
         "rank 0 step 0: 0B0 waits for 0RECV_B0; rank 1 step 0: 1F0 waits for 1RECV_F0");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::exchange_order_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::interleaved_groups_test {
 
 namespace {
 
@@ -62,4 +62,4 @@ TEST_CASE("groups that Megatron-LM refuses are refused") {
   CHECK_THAT(reason(4, 12, 13), Catch::Contains("to 12"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::interleaved_groups_test

@@ -4,7 +4,7 @@
 #include "engine/schedule/zero_bubble.h"
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::lowering_passes_test {
 
 namespace {
 
@@ -167,4 +167,4 @@ TEST_CASE("words that are none are not read") {
   CHECK(parse_word("")->empty());
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::lowering_passes_test

@@ -8,7 +8,7 @@
 
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::opportunistic_test {
 
 namespace {
 
@@ -129,4 +129,4 @@ TEST_CASE("no rank waits while it could run, and none runs a forward while a bac
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::opportunistic_test

@@ -14,7 +14,7 @@
 #include "engine/schedule/schedule_names.h"
 #include "engine/schedule/schedule_timing.h"
 
-namespace trainyard {
+namespace trainyard::pipeline_schedule_test {
 
 namespace {
 
@@ -285,4 +285,4 @@ TEST_CASE("a combination that a schedule cannot serve is refused with its reason
   CHECK_THAT(reason("zigzag", 2, 1, 4), Catch::Contains("'zigzag'"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::pipeline_schedule_test

@@ -8,7 +8,7 @@
 #include "engine/schedule/opportunistic.h"
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::place_stages_test {
 
 namespace {
 
@@ -80,4 +80,4 @@ TEST_CASE("stages on any ranks run to the end, each in its own order") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::place_stages_test

@@ -5,7 +5,7 @@
 #include "engine/schedule/zero_bubble.h"
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::schedule_csv_test {
 
 namespace {
 
@@ -88,4 +88,4 @@ TEST_CASE("a pair of one microbatch is refused where it stands") {
   CHECK(fault("0F0,0F1,0B0,0B1\n1F0,(1F1;1B0)OVERLAP_F_B,1B1\n") == "none");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::schedule_csv_test

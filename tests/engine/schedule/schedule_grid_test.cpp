@@ -5,7 +5,7 @@
 
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::schedule_grid_test {
 
 namespace {
 
@@ -70,4 +70,4 @@ TEST_CASE("colours change nothing but the colours") {
   CHECK(coloured == schedule_grid(schedule, {.columns = 60}));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::schedule_grid_test

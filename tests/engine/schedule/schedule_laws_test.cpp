@@ -8,7 +8,7 @@
 #include "engine/schedule/early_recompute.h"
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::schedule_laws_test {
 
 namespace {
 
@@ -71,4 +71,4 @@ TEST_CASE("what a rank idles is what recompute, forwards and backwards leave of 
   });
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::schedule_laws_test

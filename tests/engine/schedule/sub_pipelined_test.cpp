@@ -5,7 +5,7 @@
 
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::sub_pipelined_test {
 
 TEST_CASE("two chunks take what Merak's vectors say") {
   int cases = 0;
@@ -59,4 +59,4 @@ TEST_CASE("with more chunks the ends shrink, and what is hidden does not") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::sub_pipelined_test

@@ -9,7 +9,7 @@
 
 #include "engine/schedule/schedule_timing.h"
 
-namespace trainyard {
+namespace trainyard::zero_bubble_test {
 
 namespace {
 
@@ -133,4 +133,4 @@ TEST_CASE("transfers are between ranks, and durations are of stages") {
   CHECK(v.starts[0][1] == 5);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::zero_bubble_test

@@ -6,7 +6,7 @@
 
 #include "engine/sharding/replica_axes.h"
 
-namespace trainyard {
+namespace trainyard::device_mesh_test {
 
 namespace {
 
@@ -99,4 +99,4 @@ TEST_CASE("sizes by pipeline rank that cannot be are refused") {
         "axis dp differs by pipeline rank, and the first axis is not the stages");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::device_mesh_test

@@ -8,7 +8,7 @@
 #include "engine/sharding/spec_text.h"
 #include "engine/sharding/strategy.h"
 
-namespace trainyard {
+namespace trainyard::hard_cases_test {
 
 namespace {
 
@@ -243,4 +243,4 @@ TEST_CASE("an uneven batch between three and five replicas") {
   CHECK(rows(5) == std::vector<std::int64_t>{2, 2, 1, 1, 1});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::hard_cases_test

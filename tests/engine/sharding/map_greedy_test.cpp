@@ -7,7 +7,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/random_spec.h"
 
-namespace trainyard {
+namespace trainyard::map_greedy_test {
 
 namespace {
 
@@ -115,4 +115,4 @@ TEST_CASE("the greedy search says what it does not know") {
         "MAP's greedy search knows dims R, S0, S1 and S01, and no other state");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::map_greedy_test

@@ -10,7 +10,7 @@
 #include "tests/support/after_move.h"
 #include "tests/support/random_spec.h"
 
-namespace trainyard {
+namespace trainyard::move_test {
 
 namespace {
 
@@ -175,4 +175,4 @@ TEST_CASE("moves that do not apply say why") {
   CHECK(reason("[a b]", {kSplit, kSplit, {1}, 0, 0, 0}) == "b is no other order of the dim's axes");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::move_test

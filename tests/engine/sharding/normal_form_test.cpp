@@ -8,7 +8,7 @@
 #include "engine/sharding/spec_text.h"
 #include "tests/support/random_spec.h"
 
-namespace trainyard {
+namespace trainyard::normal_form_test {
 
 namespace {
 
@@ -145,4 +145,4 @@ TEST_CASE("a dim that is bound late keeps its list") {
   CHECK(to_text(normal_form(spec, {kLateExtent, 8}, mesh), mesh) == "[c a, R]");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::normal_form_test

@@ -11,7 +11,7 @@
 #include "tests/support/after_move.h"
 #include "tests/support/random_spec.h"
 
-namespace trainyard {
+namespace trainyard::redistribution_test {
 
 namespace {
 
@@ -301,4 +301,4 @@ TEST_CASE("what has no gradient is moved by its forward alone") {
   CHECK(std::get<Infeasible>(sum).reason == "summands are no candidates for a maximum");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::redistribution_test

@@ -7,7 +7,7 @@
 #include "engine/sharding/spec_text.h"
 #include "tests/support/sharded_graph.h"
 
-namespace trainyard {
+namespace trainyard::sharded_values_test {
 
 namespace {
 
@@ -161,4 +161,4 @@ TEST_CASE("a norm counts each element once, and a replica's not again") {
   CHECK(replicas > 100);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::sharded_values_test

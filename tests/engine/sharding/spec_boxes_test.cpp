@@ -8,7 +8,7 @@
 #include "engine/sharding/spec_text.h"
 #include "tests/support/random_spec.h"
 
-namespace trainyard {
+namespace trainyard::spec_boxes_test {
 
 namespace {
 
@@ -164,4 +164,4 @@ TEST_CASE("a mesh has distinct names, and groups in the order of the list") {
   CHECK(mesh_problem(mesh) == "axis a has 0 ranks; 1 is the least");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::spec_boxes_test

@@ -6,7 +6,7 @@
 #include "engine/sharding/normal_form.h"
 #include "tests/support/random_spec.h"
 
-namespace trainyard {
+namespace trainyard::spec_text_test {
 
 namespace {
 
@@ -123,4 +123,4 @@ TEST_CASE("the form with numbers says the same") {
   CHECK(numbered_problem("R1") == "1: R stands without axes");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::spec_text_test

@@ -13,7 +13,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/random_spec.h"
 
-namespace trainyard {
+namespace trainyard::strategy_test {
 
 namespace {
 
@@ -321,4 +321,4 @@ TEST_CASE("specs go through view, permute, split and sum as Colossal-AI's do") {
   CHECK(followed > 70);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::strategy_test

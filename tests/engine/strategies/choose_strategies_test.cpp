@@ -14,7 +14,7 @@
 #include "engine/strategies/shift_costs.h"
 #include "tests/support/random_strategies.h"
 
-namespace trainyard {
+namespace trainyard::choose_strategies_test {
 
 namespace {
 
@@ -324,4 +324,4 @@ TEST_CASE("layers that repeat, and some that do not, come to what a table over t
   CHECK(tables.run(5) == Approx(expected).epsilon(1e-12));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::choose_strategies_test

@@ -10,7 +10,7 @@
 #include "tests/support/mutated_text.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::mutated_onnx_test {
 
 TEST_CASE("damaged ONNX files end in a message or in a graph") {
   const std::string folder = TRAINYARD_SOURCE_DIR "/tests/golden/onnx/";
@@ -42,4 +42,4 @@ TEST_CASE("damaged ONNX files end in a message or in a graph") {
   CHECK(taken > 30);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::mutated_onnx_test

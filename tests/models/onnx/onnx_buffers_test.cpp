@@ -6,7 +6,7 @@
 
 #include "tests/models/onnx/onnx_files.h"
 
-namespace trainyard {
+namespace trainyard::onnx_buffers_test {
 
 TEST_CASE("numbers that the source of a model has are no parameters") {
   OnnxFile file;
@@ -117,4 +117,4 @@ TEST_CASE("norms and convolutions whose weights are buffers are taken in steps")
         std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::onnx_buffers_test

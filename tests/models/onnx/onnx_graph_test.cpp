@@ -8,7 +8,7 @@
 #include "tests/models/onnx/onnx_files.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::onnx_graph_test {
 
 namespace {
 
@@ -385,4 +385,4 @@ TEST_CASE("an output that no input reaches is no model") {
         "model.loss: output 'y' of m.onnx depends on no data");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::onnx_graph_test

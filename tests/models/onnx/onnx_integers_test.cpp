@@ -7,7 +7,7 @@
 
 #include "tests/models/onnx/onnx_files.h"
 
-namespace trainyard {
+namespace trainyard::onnx_integers_test {
 
 namespace {
 
@@ -220,4 +220,4 @@ TEST_CASE("a cross entropy is of classes") {
   CHECK(kinds(build_onnx_graph(config, {.microbatch = 2}).graph) == Kinds{"linear", "bce"});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::onnx_integers_test

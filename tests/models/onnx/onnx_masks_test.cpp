@@ -6,7 +6,7 @@
 
 #include "tests/models/onnx/onnx_files.h"
 
-namespace trainyard {
+namespace trainyard::onnx_masks_test {
 
 TEST_CASE("what follows from a mask and constants is one choice between constants") {
   // softmax(x + (1 - mask) * -8), as exporters write it, and the same of a comparison.
@@ -103,4 +103,4 @@ TEST_CASE("integers are masks, numbers, or what a model computes with as they ar
         }) == "uint8 where where cumsum embedding sum add");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::onnx_masks_test

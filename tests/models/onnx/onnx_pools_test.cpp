@@ -8,7 +8,7 @@
 
 #include "tests/models/onnx/onnx_files.h"
 
-namespace trainyard {
+namespace trainyard::onnx_pools_test {
 
 namespace {
 
@@ -88,4 +88,4 @@ TEST_CASE("auto_pad makes as many windows as strides fit") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::onnx_pools_test

@@ -7,7 +7,7 @@
 
 #include "tests/models/onnx/onnx_files.h"
 
-namespace trainyard {
+namespace trainyard::onnx_recurrent_test {
 
 namespace {
 
@@ -120,4 +120,4 @@ TEST_CASE("an LSTM whose weights have rows that nothing reads is refused") {
         "without proj_size");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::onnx_recurrent_test

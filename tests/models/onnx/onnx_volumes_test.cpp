@@ -7,7 +7,7 @@
 
 #include "tests/models/onnx/onnx_files.h"
 
-namespace trainyard {
+namespace trainyard::onnx_volumes_test {
 
 namespace {
 
@@ -96,4 +96,4 @@ TEST_CASE("transposed convolutions of three dims whose windows overlap along fra
         "which is not modelled");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::onnx_volumes_test

@@ -3,7 +3,7 @@
 
 #include "tests/models/onnx/onnx_files.h"
 
-namespace trainyard {
+namespace trainyard::onnx_weights_test {
 
 TEST_CASE("a table that an exporter copied for a product is one parameter") {
   const std::vector<float> table{1, 2, 3, 4, 5, 6}, turned{1, 3, 5, 2, 4, 6};
@@ -79,4 +79,4 @@ TEST_CASE("rows of what parameters make are looked up, however often they change
         std::vector<std::string>{"relu", "embedding", "sum", "add", "mse"});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::onnx_weights_test

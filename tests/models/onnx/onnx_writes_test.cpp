@@ -9,7 +9,7 @@
 
 #include "tests/models/onnx/onnx_files.h"
 
-namespace trainyard {
+namespace trainyard::onnx_writes_test {
 
 namespace {
 
@@ -241,4 +241,4 @@ TEST_CASE("a norm without weights of its own is made of sums") {
                                              "affine", "power", "mul", "linear", "cross_entropy"});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::onnx_writes_test

@@ -12,7 +12,7 @@
 #include "tests/real/checkpoint/checkpoint_fixture.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::checkpoint_test {
 
 namespace {
 
@@ -231,4 +231,4 @@ TEST_CASE("a copy under another name is read too") {
   CHECK(Checkpoint::open(scratch / "best/", Verify::kChecksums).info().step == 100);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::checkpoint_test

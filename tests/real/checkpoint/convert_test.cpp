@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-namespace trainyard {
+namespace trainyard::convert_test {
 
 namespace {
 
@@ -119,4 +119,4 @@ TEST_CASE("integers are copied, never converted") {
   CHECK(converted<std::int64_t, std::int64_t>(DType::kInt64, -5, DType::kInt64) == -5);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::convert_test

@@ -11,7 +11,7 @@
 #include "tests/real/checkpoint/checkpoint_fixture.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::damaged_checkpoint_test {
 
 namespace {
 
@@ -374,4 +374,4 @@ TEST_CASE("damage: a run's state of other types, under a checksum that fits") {
         "index.json: state.good_steps: expected an integer, got []");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::damaged_checkpoint_test

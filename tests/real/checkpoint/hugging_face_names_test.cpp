@@ -15,7 +15,7 @@
 #include "tests/real/checkpoint/tiny_model.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::hugging_face_names_test {
 
 namespace {
 
@@ -153,4 +153,4 @@ TEST_CASE("models that transformers does not have are refused") {
       "and value only; expected true");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::hugging_face_names_test

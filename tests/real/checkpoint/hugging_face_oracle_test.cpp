@@ -14,7 +14,7 @@
 #include "tests/real/checkpoint/checkpoint_fixture.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::hugging_face_oracle_test {
 
 TEST_CASE("theirs to ours and back, for the oracle", "[.][oracle]") {
   const char* root = std::getenv("TRAINYARD_ORACLE");
@@ -45,4 +45,4 @@ TEST_CASE("theirs to ours and back, for the oracle", "[.][oracle]") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::hugging_face_oracle_test

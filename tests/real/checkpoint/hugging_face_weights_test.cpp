@@ -15,7 +15,7 @@
 #include "tests/real/checkpoint/tiny_model.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::hugging_face_weights_test {
 
 namespace {
 
@@ -365,4 +365,4 @@ TEST_CASE("a checkpoint of another model is not saved") {
   CHECK(std::filesystem::is_empty(scratch / "theirs"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::hugging_face_weights_test

@@ -6,7 +6,7 @@
 
 #include "real/checkpoint/piece_runs.h"
 
-namespace trainyard {
+namespace trainyard::piece_test {
 
 namespace {
 
@@ -133,4 +133,4 @@ TEST_CASE("common runs are the elements that both pieces hold") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::piece_test

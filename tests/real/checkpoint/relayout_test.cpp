@@ -6,7 +6,7 @@
 #include "tests/real/checkpoint/checkpoint_fixture.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::relayout_test {
 
 namespace {
 
@@ -112,4 +112,4 @@ TEST_CASE("a rectangle with cuts in every dim is read from parts cut along one")
   CHECK(read_floats(checkpoint, wanted) == expected);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::relayout_test

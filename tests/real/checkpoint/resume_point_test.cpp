@@ -8,7 +8,7 @@
 #include "tests/real/checkpoint/checkpoint_fixture.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::resume_point_test {
 
 namespace {
 
@@ -90,4 +90,4 @@ TEST_CASE("checkpoints behind the one that a run goes back to are kept under oth
   CHECK_NOTHROW(Checkpoint::open(subject.path("aside-step-00000006.2"), Verify::kChecksums));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::resume_point_test

@@ -10,7 +10,7 @@
 #include "tests/study/study_fixture.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::run_record_test {
 
 namespace {
 
@@ -136,4 +136,4 @@ TEST_CASE("a file of data is known by what is in it") {
   CHECK(run_record(read(kStudy, path(folder / "none"))).contents.empty());
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::run_record_test

@@ -6,7 +6,7 @@
 #include "engine/base/error.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::safetensors_test {
 
 namespace {
 
@@ -143,4 +143,4 @@ TEST_CASE("a file that is not there, or is a folder, is refused") {
         folder.path() + ": not a regular file");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::safetensors_test

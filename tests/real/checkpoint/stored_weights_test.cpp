@@ -6,7 +6,7 @@
 
 #include "models/model.h"
 
-namespace trainyard {
+namespace trainyard::stored_weights_test {
 
 namespace {
 
@@ -49,4 +49,4 @@ TEST_CASE("fused parameters are stored as their parts") {
   CHECK_FALSE(first_rows.contains("encoder.layers.1.self_attention.qkv.weight"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::stored_weights_test

@@ -10,7 +10,7 @@
 #include "tests/real/checkpoint/numbered_weights.h"
 #include "tests/real/checkpoint/tiny_model.h"
 
-namespace trainyard {
+namespace trainyard::weights_fit_test {
 
 TEST_CASE("all tensors that a file lacks are named, up to twenty") {
   const ScratchFolder scratch;
@@ -96,4 +96,4 @@ TEST_CASE("weights of equal shapes are another model's where their config.json s
                                             ": its config.json is not compared with the model: "));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::weights_fit_test

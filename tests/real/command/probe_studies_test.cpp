@@ -7,7 +7,7 @@
 
 #include "engine/graph/op_kind.h"
 
-namespace trainyard {
+namespace trainyard::probe_studies_test {
 
 TEST_CASE("probes of CPUs and of GPUs compile, with attention of every sort among them") {
   const ProbeCompiler compiler;
@@ -34,4 +34,4 @@ TEST_CASE("probes of CPUs and of GPUs compile, with attention of every sort amon
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::probe_studies_test

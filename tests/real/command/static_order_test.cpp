@@ -8,7 +8,7 @@
 
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::static_order_test {
 
 namespace {
 
@@ -113,4 +113,4 @@ TEST_CASE("a trial read from its text is the same to the last bit") {
   CHECK(again.times.copies_from_host == trial.times.copies_from_host);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::static_order_test

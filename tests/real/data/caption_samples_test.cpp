@@ -11,7 +11,7 @@
 
 #include "tests/real/data/data_studies.h"
 
-namespace trainyard {
+namespace trainyard::caption_samples_test {
 
 namespace {
 
@@ -96,4 +96,4 @@ TEST_CASE("captions that cannot be made are refused") {
         "3 x 1 x 1 cells");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::caption_samples_test

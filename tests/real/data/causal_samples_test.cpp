@@ -8,7 +8,7 @@
 #include "tests/engine/data/file_bytes.h"
 #include "tests/real/data/data_studies.h"
 
-namespace trainyard {
+namespace trainyard::causal_samples_test {
 
 TEST_CASE("labels are the tokens that follow, positions count from 0") {
   const Family family = GENERATE(Family::kGpt, Family::kLlama);
@@ -93,4 +93,4 @@ TEST_CASE("synthetic tokens are uniform") {
   CHECK(chi_square < 27.9);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::causal_samples_test

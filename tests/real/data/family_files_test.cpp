@@ -10,7 +10,7 @@
 #include "tests/real/data/data_studies.h"
 #include "tests/real/data/written_tensors.h"
 
-namespace trainyard {
+namespace trainyard::family_files_test {
 
 namespace {
 
@@ -143,4 +143,4 @@ TEST_CASE("pairs of users and items are read by name") {
   CHECK(config_error([&] { input(*beyond, "items", 1, 1); }).find("items") != std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::family_files_test

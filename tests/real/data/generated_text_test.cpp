@@ -8,7 +8,7 @@
 
 #include "tests/real/data/data_studies.h"
 
-namespace trainyard {
+namespace trainyard::generated_text_test {
 
 namespace {
 
@@ -120,4 +120,4 @@ TEST_CASE("the language does not change") {
         Tokens{61, 37, 19, 48, 35, 59, 35, 36, 1, 40, 41, 15});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::generated_text_test

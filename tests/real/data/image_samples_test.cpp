@@ -9,7 +9,7 @@
 
 #include "tests/real/data/data_studies.h"
 
-namespace trainyard {
+namespace trainyard::image_samples_test {
 
 namespace {
 
@@ -84,4 +84,4 @@ TEST_CASE("images that cannot be made are refused") {
       "1 x 1 cells");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::image_samples_test

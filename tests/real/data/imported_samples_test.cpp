@@ -13,7 +13,7 @@
 #include "tests/real/data/data_studies.h"
 #include "tests/support/onnx_file.h"
 
-namespace trainyard {
+namespace trainyard::imported_samples_test {
 
 namespace {
 
@@ -185,4 +185,4 @@ TEST_CASE("what a model cannot be trained on is said") {
   CHECK(*samples_of(study_with(small, "synthetic")).best_loss() == Approx(std::log(9)));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::imported_samples_test

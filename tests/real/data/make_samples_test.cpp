@@ -7,7 +7,7 @@
 #include "tests/real/data/data_studies.h"
 #include "tests/study/study_fixture.h"
 
-namespace trainyard {
+namespace trainyard::make_samples_test {
 
 namespace {
 
@@ -160,4 +160,4 @@ TEST_CASE("what is wrong with the data is said at its line") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::make_samples_test

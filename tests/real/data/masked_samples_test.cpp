@@ -9,7 +9,7 @@
 #include "tests/engine/data/file_bytes.h"
 #include "tests/real/data/data_studies.h"
 
-namespace trainyard {
+namespace trainyard::masked_samples_test {
 
 namespace {
 
@@ -180,4 +180,4 @@ TEST_CASE("the best loss of uniform tokens is what the best prediction reaches")
   CHECK_FALSE(make_samples(bert(128, false))->best_loss().has_value());
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::masked_samples_test

@@ -7,7 +7,7 @@
 
 #include "tests/real/data/data_studies.h"
 
-namespace trainyard {
+namespace trainyard::pair_samples_test {
 
 namespace {
 
@@ -87,4 +87,4 @@ TEST_CASE("pairs that cannot be made are refused") {
       "study.yaml: model.items: generated items are of 4 kinds; expected at least as many, got 2");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::pair_samples_test

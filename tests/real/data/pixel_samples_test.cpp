@@ -8,7 +8,7 @@
 
 #include "tests/real/data/data_studies.h"
 
-namespace trainyard {
+namespace trainyard::pixel_samples_test {
 
 namespace {
 
@@ -89,4 +89,4 @@ TEST_CASE("pixels that cannot be made are refused") {
         "got 9");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::pixel_samples_test

@@ -10,7 +10,7 @@
 #include "tests/engine/data/file_bytes.h"
 #include "tests/real/data/data_studies.h"
 
-namespace trainyard {
+namespace trainyard::span_samples_test {
 
 namespace {
 
@@ -125,4 +125,4 @@ TEST_CASE("the best loss of uniform tokens counts the texts that the decoder may
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::span_samples_test

@@ -17,7 +17,7 @@
 #include "tests/real/data/written_tensors.h"
 #include "tests/support/onnx_file.h"
 
-namespace trainyard {
+namespace trainyard::tensor_samples_test {
 
 namespace {
 
@@ -352,4 +352,4 @@ TEST_CASE("a file that is larger than memory is read where its samples are") {
   CHECK(input(*samples, "labels", kSamples / 2, 1) == Tokens{0});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::tensor_samples_test

@@ -7,7 +7,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::atp_test {
 
 namespace {
 
@@ -123,4 +123,4 @@ TEST_CASE("a run of method atp goes on from other layouts, and they from it") {
   check_goes_on(study("gpt"), on_mesh(2, 2), layouts);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::atp_test

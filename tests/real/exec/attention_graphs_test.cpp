@@ -9,7 +9,7 @@
 #include "engine/graph/graph_builder.h"
 #include "tests/real/exec/against_autograd.h"
 
-namespace trainyard {
+namespace trainyard::attention_graphs_test {
 
 namespace {
 
@@ -116,4 +116,4 @@ TEST_CASE("attention of decoders trains as autograd says when it is computed aga
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::attention_graphs_test

@@ -10,7 +10,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::combined_layouts_test {
 
 namespace {
 
@@ -118,4 +118,4 @@ TEST_CASE("combined layouts train over Gloo as one device does") {
   check_seeds(65, 73, over_gloo);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::combined_layouts_test

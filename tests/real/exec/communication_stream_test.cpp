@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace trainyard {
+namespace trainyard::communication_stream_test {
 
 TEST_CASE("work of a stream runs in the order in which it was given") {
   std::vector<int> order;
@@ -51,4 +51,4 @@ TEST_CASE("what work throws, its waiters get, and so do those behind it") {
   CHECK_FALSE(ran);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::communication_stream_test

@@ -9,7 +9,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::exec_context_test {
 
 namespace {
 
@@ -155,4 +155,4 @@ TEST_CASE("checkpoints are read by ranks that share sequences, and the other way
                 {{ranks(1)}, {ranks(4), "parallel.tensor=2", context(2, "all-gather")}});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::exec_context_test

@@ -6,7 +6,7 @@
 #include "tests/real/exec/as_one_device.h"
 #include "tests/real/layouts.h"
 
-namespace trainyard {
+namespace trainyard::cuts_test {
 
 namespace {
 
@@ -61,4 +61,4 @@ TEST_CASE("networks of images cut within blocks train as one device does") {
             {stages(2, kOps), stages(3, kOps)});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::cuts_test

@@ -9,7 +9,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::d2d_buffer_test {
 
 namespace {
 
@@ -197,4 +197,4 @@ TEST_CASE("on CPUs a buffer for transfers changes nothing") {
   CHECK(buffered.program == plain.program);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::d2d_buffer_test

@@ -16,7 +16,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::exec_documents_test {
 
 namespace {
 
@@ -293,4 +293,4 @@ TEST_CASE("attention of documents and windows allocates no more than it declares
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::exec_documents_test

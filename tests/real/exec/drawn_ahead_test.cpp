@@ -12,7 +12,7 @@
 #include "tests/real/parity.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::drawn_ahead_test {
 
 namespace {
 
@@ -127,4 +127,4 @@ TEST_CASE("a label that the model lacks ends the same step, with the same words"
   REQUIRE(failure(true) == here);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::drawn_ahead_test

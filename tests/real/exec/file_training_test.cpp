@@ -12,7 +12,7 @@
 #include "tests/real/resumed_run.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::file_training_test {
 
 namespace {
 
@@ -103,4 +103,4 @@ TEST_CASE("a shuffled file trains on any ranks as on one, and goes on as one tha
   CHECK((resumed.weights == one.weights));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::file_training_test

@@ -12,7 +12,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/unlike_degrees.h"
 
-namespace trainyard {
+namespace trainyard::fp8_test {
 
 namespace {
 
@@ -267,4 +267,4 @@ TEST_CASE("weights gathered in 8 bits go over Gloo, and on from a checkpoint") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::fp8_test

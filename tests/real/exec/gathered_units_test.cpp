@@ -10,7 +10,7 @@
 #include "tests/real/exec/zero_layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::gathered_units_test {
 
 namespace {
 
@@ -239,4 +239,4 @@ TEST_CASE("checkpoints cross between gathered parameters and other layouts") {
                 {of(kTwo, "stage: 3"), of(kTensor, "stage: 3, layout: per-parameter")});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::gathered_units_test

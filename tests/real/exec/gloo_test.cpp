@@ -11,7 +11,7 @@
 
 #include "tests/real/loopback_run.h"
 
-namespace trainyard {
+namespace trainyard::gloo_test {
 
 namespace {
 
@@ -98,4 +98,4 @@ TEST_CASE("loopback gives what Gloo gives") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::gloo_test

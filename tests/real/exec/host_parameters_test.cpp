@@ -17,7 +17,7 @@
 #include "tests/real/exec/zero_layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::host_parameters_test {
 
 namespace {
 
@@ -221,4 +221,4 @@ TEST_CASE("what ranks left on drives goes, and nothing else") {
   remove_drive_files(folder.string());  // there is none
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::host_parameters_test

@@ -10,7 +10,7 @@
 #include "tests/real/exec/zero_layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::host_state_test {
 
 namespace {
 
@@ -168,4 +168,4 @@ TEST_CASE("a rank with its state on the host holds what its Program says, here a
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::host_state_test

@@ -7,7 +7,7 @@
 #include "tests/real/exec/as_one_device.h"
 #include "tests/real/test_device.h"
 
-namespace trainyard {
+namespace trainyard::image_models_test {
 
 TEST_CASE("a vision transformer trains as one device does") {
   const std::string study = study_of(
@@ -178,4 +178,4 @@ TEST_CASE("a run of a model of images goes on from other layouts, and they from 
                 pipeline(2, "1f1b"), {joined(replicas(2, 4), {"parallel.zero=1"})});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::image_models_test

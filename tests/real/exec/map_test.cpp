@@ -8,7 +8,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::map_test {
 
 namespace {
 
@@ -145,4 +145,4 @@ TEST_CASE("a run of method map goes on from other layouts, and they from it") {
   check_goes_on(study("gpt"), on_mesh("[2, 2]", 4), layouts);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::map_test

@@ -13,7 +13,7 @@
 #include "tests/real/exec/watched_memory.h"
 #include "tests/real/loopback_run.h"
 
-namespace trainyard {
+namespace trainyard::memory_test {
 
 TEST_CASE("memory in use is that of the Program's live values") {
   const std::vector<std::string> models = {
@@ -73,4 +73,4 @@ TEST_CASE("gathered parameters are in memory while the Program says so") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::memory_test

@@ -9,7 +9,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::exec_mesh_methods_test {
 
 namespace {
 
@@ -110,4 +110,4 @@ TEST_CASE("weights that a study stores otherwise than it uses them train as one 
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::exec_mesh_methods_test

@@ -7,7 +7,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::microbatch_sizes_test {
 
 namespace {
 
@@ -50,4 +50,4 @@ TEST_CASE("unequal microbatches go over Gloo as in memory") {
              run_loopback(parity_study("gpt", kSgd), sets, over_gloo), kFp64);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::microbatch_sizes_test

@@ -8,7 +8,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::modules_test {
 
 namespace {
 
@@ -90,4 +90,4 @@ TEST_CASE("a run of modules on devices goes on from other layouts, and they from
                  {"cluster.ranks=4", "parallel.data=4", "parallel.zero=1"}});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::modules_test

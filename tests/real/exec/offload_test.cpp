@@ -9,7 +9,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/loopback_run.h"
 
-namespace trainyard {
+namespace trainyard::offload_test {
 
 namespace {
 
@@ -92,4 +92,4 @@ TEST_CASE("a rank that offloads holds what its Program says is alive, here and o
   CHECK(watched.most <= watched.peak.total + watched.peak.host);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::offload_test

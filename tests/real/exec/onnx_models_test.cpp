@@ -11,7 +11,7 @@
 #include "tests/real/graph_run.h"
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::onnx_models_test {
 
 namespace {
 
@@ -157,4 +157,4 @@ TEST_CASE("a model that PyTorch exported trains alike in stages and over replica
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::onnx_models_test

@@ -5,7 +5,7 @@
 
 #include "tests/real/exec/as_one_device.h"
 
-namespace trainyard {
+namespace trainyard::other_models_test {
 
 TEST_CASE("a model of users and items trains as one device does") {
   const std::string study =
@@ -122,4 +122,4 @@ TEST_CASE("a run of one of the other families goes on from other layouts, and th
                 {pipeline(2, "1f1b"), joined(replicas(4, 2), {"parallel.zero=1"})});
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::other_models_test

@@ -8,7 +8,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::own_sharding_test {
 
 namespace {
 
@@ -80,4 +80,4 @@ TEST_CASE("a run under a sharding of the user's own goes on from other layouts, 
   check_goes_on(parity_study("gpt", kTraining), own, layouts);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::own_sharding_test

@@ -6,7 +6,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::owners_test {
 
 namespace {
 
@@ -79,4 +79,4 @@ TEST_CASE("owners of whole parameters reduce and broadcast over Gloo as in memor
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::owners_test

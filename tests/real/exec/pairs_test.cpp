@@ -7,7 +7,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::pairs_test {
 
 TEST_CASE("pairs of microbatches train as one device does") {
   const std::string training =
@@ -35,4 +35,4 @@ TEST_CASE("pairs of microbatches train as one device does") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::pairs_test

@@ -17,7 +17,7 @@
 
 #include "tests/real/layouts.h"
 
-namespace trainyard {
+namespace trainyard::parity_test {
 
 namespace {
 
@@ -224,4 +224,4 @@ TEST_CASE("a GPU trains as a CPU does", "[.gpu]") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::parity_test

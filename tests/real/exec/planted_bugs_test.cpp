@@ -11,7 +11,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/loopback_run.h"
 
-namespace trainyard {
+namespace trainyard::planted_bugs_test {
 
 namespace {
 
@@ -164,4 +164,4 @@ TEST_CASE("a bucket that is reduced too early is noticed") {
         }) > 1000);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::planted_bugs_test

@@ -12,7 +12,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::post_validation_test {
 
 namespace {
 
@@ -248,4 +248,4 @@ TEST_CASE("post-validation runs over Gloo as in memory") {
   CHECK(memory.repeated == gloo.repeated);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::post_validation_test

@@ -16,7 +16,7 @@
 #include "tests/support/random_graph.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::random_budgets_test {
 
 namespace {
 
@@ -146,4 +146,4 @@ TEST_CASE("plans of many random graphs keep their budgets when they run", "[.][b
   check_seeds(1000, 200);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::random_budgets_test

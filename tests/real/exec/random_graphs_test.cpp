@@ -5,7 +5,7 @@
 #include "tests/real/exec/against_autograd.h"
 #include "tests/support/random_graph.h"
 
-namespace trainyard {
+namespace trainyard::random_graphs_test {
 
 namespace {
 
@@ -43,4 +43,4 @@ TEST_CASE("random graphs train the same in stages, with their forward again, by 
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::random_graphs_test

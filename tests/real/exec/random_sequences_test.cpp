@@ -13,7 +13,7 @@
 #include "tests/real/exec/against_autograd.h"
 #include "tests/support/random_graph.h"
 
-namespace trainyard {
+namespace trainyard::random_sequences_test {
 
 namespace {
 
@@ -139,4 +139,4 @@ TEST_CASE("random graphs of images and in stages train by random sequences, too"
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::random_sequences_test

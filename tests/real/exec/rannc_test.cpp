@@ -8,7 +8,7 @@
 #include "tests/real/parity.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::rannc_test {
 
 namespace {
 
@@ -102,4 +102,4 @@ TEST_CASE("a stage that recomputes all that it can trains as one that keeps it")
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::rannc_test

@@ -16,7 +16,7 @@
 #include "real/parameters/rank_coordinates.h"
 #include "tests/real/recorded_run.h"
 
-namespace trainyard {
+namespace trainyard::recorded_streams_test {
 
 namespace {
 
@@ -335,4 +335,4 @@ TEST_CASE("the check for races finds what an event kept apart") {
               issued_ops(run.program, run.program.body[list_of(run.program, 0)])) > 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::recorded_streams_test

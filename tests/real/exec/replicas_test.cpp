@@ -7,7 +7,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::replicas_test {
 
 namespace {
 
@@ -275,4 +275,4 @@ TEST_CASE("a run of unlike replicas goes on from other layouts, and they from it
   check_goes_on(parity_study("gpt", kTraining), kOneAndThree, layouts);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::replicas_test

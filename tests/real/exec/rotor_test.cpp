@@ -11,7 +11,7 @@
 #include "tests/real/parity.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::rotor_test {
 
 namespace {
 
@@ -153,4 +153,4 @@ TEST_CASE("rotor trains models that PyTorch exported as one device does") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::rotor_test

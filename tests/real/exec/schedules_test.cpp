@@ -11,7 +11,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::schedules_test {
 
 namespace {
 
@@ -180,4 +180,4 @@ TEST_CASE("a rank that splits its backward and turns in a V holds what its Progr
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::schedules_test

@@ -21,7 +21,7 @@
 #include "tests/support/random_graph.h"
 #include "tests/support/random_sharding.h"
 
-namespace trainyard {
+namespace trainyard::sharded_graphs_test {
 
 namespace {
 
@@ -371,4 +371,4 @@ TEST_CASE("a thousand random graphs that are sharded at random train as autograd
   check_seeds(1000, 1000);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::sharded_graphs_test

@@ -7,7 +7,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::stage_ranks_test {
 
 namespace {
 
@@ -69,4 +69,4 @@ TEST_CASE("a run with stages on ranks as listed goes on from other layouts, and 
   check_goes_on(parity_study("gpt", kTraining), kBack, layouts);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::stage_ranks_test

@@ -7,7 +7,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::tensor_methods_test {
 
 namespace {
 
@@ -210,4 +210,4 @@ TEST_CASE("method smp trains as one device does beside other features") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::tensor_methods_test

@@ -7,7 +7,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::tensor_overlap_test {
 
 namespace {
 
@@ -157,4 +157,4 @@ TEST_CASE("halves of a microbatch reduce over Gloo as one device trains, on eigh
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::tensor_overlap_test

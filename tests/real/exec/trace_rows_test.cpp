@@ -13,7 +13,7 @@
 #include "report/timeline.h"
 #include "tests/real/loopback_run.h"
 
-namespace trainyard {
+namespace trainyard::trace_rows_test {
 
 namespace {
 
@@ -178,4 +178,4 @@ TEST_CASE("each op of a pair is of its own half in a real trace as in a simulate
   CHECK(measured == ops_of(make_timeline(simulated.program, expected, {})));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::trace_rows_test

@@ -10,7 +10,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 
-namespace trainyard {
+namespace trainyard::uneven_pieces_test {
 
 namespace {
 
@@ -98,4 +98,4 @@ TEST_CASE("uneven pieces train over Gloo as one device does") {
   check_same(one, run_loopback(text, sets, over_gloo), kFp64);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::uneven_pieces_test

@@ -11,7 +11,7 @@
 #include "tests/real/resumed_run.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::unlike_degrees_test {
 
 namespace {
 
@@ -150,4 +150,4 @@ TEST_CASE(
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::unlike_degrees_test

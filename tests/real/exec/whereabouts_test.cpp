@@ -6,7 +6,7 @@
 #include "tests/real/exec/whereabouts_run.h"
 #include "tests/real/layouts.h"
 
-namespace trainyard {
+namespace trainyard::whereabouts_test {
 
 TEST_CASE("a host that has waited for a norm within a step still says where the device is") {
   const std::vector<Place> places = places_of_late_devices(
@@ -17,4 +17,4 @@ TEST_CASE("a host that has waited for a norm within a step still says where the 
   for (const Place& place : places) CHECK(place.told == place.expected);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::whereabouts_test

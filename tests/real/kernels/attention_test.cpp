@@ -8,7 +8,7 @@
 
 #include "tests/real/attended.h"
 
-namespace trainyard {
+namespace trainyard::attention_test {
 
 namespace {
 
@@ -90,4 +90,4 @@ TEST_CASE("nothing behind the end of a sample or ahead of a query is attended to
   for (std::size_t i = 0; i < width; ++i) CHECK(causal.out[i] == Approx(one.out[i]).epsilon(1e-14));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::attention_test

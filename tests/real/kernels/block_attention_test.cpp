@@ -6,7 +6,7 @@
 
 #include "tests/real/attended.h"
 
-namespace trainyard {
+namespace trainyard::block_attention_test {
 
 namespace {
 
@@ -93,4 +93,4 @@ TEST_CASE("attention of a whole sample stays inside its documents") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::block_attention_test

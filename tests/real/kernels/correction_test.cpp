@@ -9,7 +9,7 @@
 
 #include "tests/real/corrected_update.h"
 
-namespace trainyard {
+namespace trainyard::correction_test {
 
 namespace {
 
@@ -140,4 +140,4 @@ TEST_CASE("a correction of an update that was right changes nothing") {
   CHECK(distance(expected.second, corrected.second) == 0);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::correction_test

@@ -14,7 +14,7 @@
 #include "tests/real/dropped.h"
 #include "tests/real/layouts.h"
 
-namespace trainyard {
+namespace trainyard::dropout_test {
 
 namespace {
 
@@ -170,4 +170,4 @@ TEST_CASE("a mask in fewer, longer runs draws the same words") {
   CHECK(shortened > 20);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::dropout_test

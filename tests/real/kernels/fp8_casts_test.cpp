@@ -10,7 +10,7 @@
 
 #include "tests/support/golden.h"
 
-namespace trainyard {
+namespace trainyard::fp8_casts_test {
 
 namespace {
 
@@ -70,4 +70,4 @@ TEST_CASE("a cast by delayed scaling notes the largest element, and goes by 1 at
   CHECK(cast_by_history(-1000, 1, 0).value == -448);  // beyond the type: its largest number
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::fp8_casts_test

@@ -4,7 +4,7 @@
 
 #include "tests/real/kernel_trial.h"
 
-namespace trainyard {
+namespace trainyard::general_kernels_test {
 
 TEST_CASE("kernels of general ops give what autograd gives") {
   using enum OpKind;
@@ -19,4 +19,4 @@ TEST_CASE("kernels of general ops give what autograd gives") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::general_kernels_test

@@ -7,7 +7,7 @@
 
 #include "real/kernels/kernel.h"
 
-namespace trainyard {
+namespace trainyard::gpu_kernels_test {
 
 namespace {
 
@@ -173,4 +173,4 @@ TEST_CASE("a GPU casts to FP8 as a CPU does", "[.gpu]") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::gpu_kernels_test

@@ -10,7 +10,7 @@
 
 #include "real/kernels/kernel.h"
 
-namespace trainyard {
+namespace trainyard::gpu_rows_test {
 
 namespace {
 
@@ -379,4 +379,4 @@ TEST_CASE("AdamW on a GPU updates as a CPU does", "[.gpu]") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::gpu_rows_test

@@ -6,7 +6,7 @@
 #include "real/kernels/kernel.h"
 #include "tests/real/test_device.h"
 
-namespace trainyard {
+namespace trainyard::integers_test {
 
 namespace {
 
@@ -74,4 +74,4 @@ TEST_CASE("the first of the largest is found") {
   REQUIRE(call.writes[0].cpu().equal(at::tensor(std::vector<std::int64_t>{1, 0}, at::kLong)));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::integers_test

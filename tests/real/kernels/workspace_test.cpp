@@ -14,7 +14,7 @@
 #include "tests/support/cpu_features.h"
 #include "tests/support/random_graph.h"
 
-namespace trainyard {
+namespace trainyard::workspace_test {
 
 namespace {
 
@@ -321,4 +321,4 @@ TEST_CASE("nor does the correction of an update that was made before the norm wa
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::workspace_test

@@ -16,7 +16,7 @@
 #include "tests/real/loopback_run.h"
 #include "tests/real/oracle/oracle_studies.h"
 
-namespace trainyard {
+namespace trainyard::oracle_inputs_test {
 
 namespace {
 
@@ -158,4 +158,4 @@ TEST_CASE("weights and inputs for PyTorch", "[.oracle-inputs]") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::oracle_inputs_test

@@ -24,7 +24,7 @@
 #include "tests/real/oracle/oracle_studies.h"
 #include "tests/real/oracle/training_golden.h"
 
-namespace trainyard {
+namespace trainyard::pytorch_16_bit_test {
 
 namespace {
 
@@ -213,4 +213,4 @@ TEST_CASE("a step whose gradients overflowed is no update: AdamW's first comes a
   CHECK(static_cast<double>(of_rate) > 0.95 * static_cast<double>(before.size()));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::pytorch_16_bit_test

@@ -37,7 +37,7 @@
 #include "tests/real/oracle/oracle_studies.h"
 #include "tests/real/oracle/training_golden.h"
 
-namespace trainyard {
+namespace trainyard::pytorch_test {
 
 namespace {
 
@@ -168,4 +168,4 @@ TEST_CASE("tensor and pipeline parallel ranks train as PyTorch does") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::pytorch_test

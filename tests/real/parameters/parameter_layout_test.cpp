@@ -15,7 +15,7 @@
 #include "real/parameters/initial_values.h"
 #include "tests/support/studies.h"
 
-namespace trainyard {
+namespace trainyard::parameter_layout_test {
 
 namespace {
 
@@ -159,4 +159,4 @@ TEST_CASE("initial values are draws, and functions of seed, name and element alo
   CHECK(philox_key("dropout", "w", 1) != key);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::parameter_layout_test

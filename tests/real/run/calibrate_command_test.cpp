@@ -11,7 +11,7 @@
 
 #include "tests/real/run/training_folder.h"
 
-namespace trainyard {
+namespace trainyard::calibrate_command_test {
 
 namespace {
 
@@ -198,4 +198,4 @@ TEST_CASE("what every two processes take for a message is a file that a study na
   CHECK(folder.shell(command + " --minutes 1").exit == 2);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::calibrate_command_test

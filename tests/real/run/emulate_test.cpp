@@ -8,7 +8,7 @@
 #include "tests/real/run/training_folder.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::emulate_test {
 
 namespace {
 
@@ -184,4 +184,4 @@ TEST_CASE("what cannot be emulated is refused before anything is allocated") {
           Catch::Contains("too much"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::emulate_test

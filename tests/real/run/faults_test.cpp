@@ -10,7 +10,7 @@
 #include "real/checkpoint/checkpoint.h"
 #include "tests/real/run/background_run.h"
 
-namespace trainyard {
+namespace trainyard::faults_test {
 
 namespace {
 
@@ -203,4 +203,4 @@ TEST_CASE("a full disk ends the run, and the checkpoint before it is whole") {
   CHECK(Checkpoint::open(*latest, Verify::kChecksums).info().step == 2);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::faults_test

@@ -10,7 +10,7 @@
 #include "tests/real/run/training_folder.h"
 #include "tests/support/child_process.h"
 
-namespace trainyard {
+namespace trainyard::interrupt_test {
 
 namespace {
 
@@ -242,4 +242,4 @@ TEST_CASE("an answer that does not reach its reader is exit 3") {
   full(std::string(TRAINYARD_REAL) + " train --help");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::interrupt_test

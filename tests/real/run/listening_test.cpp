@@ -10,7 +10,7 @@
 #include "real/launch/run_addresses.h"
 #include "tests/real/run/background_run.h"
 
-namespace trainyard {
+namespace trainyard::listening_test {
 
 namespace {
 
@@ -128,4 +128,4 @@ TEST_CASE("names and addresses of this machine") {
   close(socket.descriptor);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::listening_test

@@ -12,7 +12,7 @@
 #include "tests/real/run/training_folder.h"
 #include "tests/support/cpu_features.h"
 
-namespace trainyard {
+namespace trainyard::process_memory_test {
 
 namespace {
 
@@ -107,4 +107,4 @@ TEST_CASE("the peak of a process is explained") {
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::process_memory_test

@@ -7,7 +7,7 @@
 #include "engine/base/error.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::rank_environment_test {
 
 namespace {
 
@@ -81,4 +81,4 @@ TEST_CASE("variables that make no sense are refused by name") {
         }) == "environment variable OMPI_COMM_WORLD_SIZE is not set, but OMPI_COMM_WORLD_RANK is");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::rank_environment_test

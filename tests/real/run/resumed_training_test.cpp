@@ -12,7 +12,7 @@
 #include "tests/real/run/same_training.h"
 #include "tests/real/run/training_folder.h"
 
-namespace trainyard {
+namespace trainyard::resumed_training_test {
 
 namespace fs = std::filesystem;
 
@@ -245,4 +245,4 @@ TEST_CASE("a run of before dropouts had masks of their own is warned when it goe
                       "a module had one mask") != std::string::npos);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::resumed_training_test

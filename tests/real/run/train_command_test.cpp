@@ -10,7 +10,7 @@
 #include "tests/real/run/same_training.h"
 #include "tests/real/run/training_folder.h"
 
-namespace trainyard {
+namespace trainyard::train_command_test {
 
 namespace fs = std::filesystem;
 
@@ -336,4 +336,4 @@ TEST_CASE("static mode times orders, keeps one as schedule.csv, and goes on with
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::train_command_test

@@ -6,7 +6,7 @@
 #include "tests/real/data/written_tensors.h"
 #include "tests/real/run/training_folder.h"
 
-namespace trainyard {
+namespace trainyard::train_on_files_test {
 
 namespace {
 
@@ -98,4 +98,4 @@ TEST_CASE("a folder without images is said at its line before anything runs") {
                                       ": No such file or directory"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::train_on_files_test

@@ -7,7 +7,7 @@
 
 #include "tests/real/run/training_folder.h"
 
-namespace trainyard {
+namespace trainyard::validate_run_test {
 
 namespace {
 
@@ -131,4 +131,4 @@ TEST_CASE("what cannot be compared is refused with the reason") {
   CHECK_THAT(refusal("--run " + folder.path("run")), Catch::Contains("has no measured.json"));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::validate_run_test

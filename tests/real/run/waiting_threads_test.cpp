@@ -5,7 +5,7 @@
 
 #include "tests/real/run/background_run.h"
 
-namespace trainyard {
+namespace trainyard::waiting_threads_test {
 
 namespace {
 
@@ -43,4 +43,4 @@ TEST_CASE(
   CHECK(spins("OMP_WAIT_POLICY=active ").empty());
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::waiting_threads_test

@@ -13,7 +13,7 @@
 
 #include "tests/real/threads/race_reports.h"
 
-namespace trainyard {
+namespace trainyard::inputs_ahead_test {
 
 namespace {
 
@@ -144,4 +144,4 @@ TEST_CASE("who ends in the middle of a step waits for no whole input, and signal
   REQUIRE(blocked);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::inputs_ahead_test

@@ -14,7 +14,7 @@
 #include "tests/real/threads/race_reports.h"
 #include "tests/real/threads/touched_run.h"
 
-namespace trainyard {
+namespace trainyard::rank_threads_test {
 
 namespace {
 
@@ -102,4 +102,4 @@ TEST_CASE("a main stream that waits for no communication is seen to race with it
   CHECK(num_race_reports() > before);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::rank_threads_test

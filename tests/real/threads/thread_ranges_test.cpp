@@ -7,7 +7,7 @@
 
 #include "tests/real/threads/op_threads.h"
 
-namespace trainyard {
+namespace trainyard::thread_ranges_test {
 
 TEST_CASE("ranges of threads cover every item once") {
   for (const int threads : {1, 2, 3, 8}) {
@@ -40,4 +40,4 @@ TEST_CASE("what one thread throws comes out when all have ended") {
   set_op_threads(1);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::thread_ranges_test

@@ -17,7 +17,7 @@
 #include "tests/real/layouts.h"
 #include "tests/real/loopback_run.h"
 
-namespace trainyard {
+namespace trainyard::gradient_types_test {
 
 namespace {
 
@@ -98,4 +98,4 @@ TEST_CASE("AdamW trains with gradients of 16 bits nearly as with those of fp32")
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::gradient_types_test

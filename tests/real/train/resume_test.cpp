@@ -8,7 +8,7 @@
 #include "tests/real/resumed_run.h"
 #include "tests/support/scratch_folder.h"
 
-namespace trainyard {
+namespace trainyard::resume_test {
 
 namespace {
 
@@ -90,4 +90,4 @@ TEST_CASE("a resumed run's losses.csv has each step once") {
         header + "1,1,1.0,0\n2,2,1.0,0\n3,3,1.0,0\n");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::resume_test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-namespace trainyard {
+namespace trainyard::step_recorder_test {
 
 namespace {
 
@@ -33,4 +33,4 @@ TEST_CASE("the last steps of a run are recorded, none of its first two where the
   CHECK(recorded(0, 20, 1U << 20U) == "20");
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::step_recorder_test

@@ -11,7 +11,7 @@
 #include "tests/real/loopback_run.h"
 #include "tests/support/source_root.h"
 
-namespace trainyard {
+namespace trainyard::step_schedule_test {
 
 namespace {
 
@@ -123,4 +123,4 @@ TEST_CASE("a scale that the study fixes, and that of another precision, never ch
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::step_schedule_test

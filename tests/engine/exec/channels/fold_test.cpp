@@ -5,7 +5,7 @@
 
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::fold_test {
 
 TEST_CASE("of a wide cluster the links that messages pass are kept, and no others") {
   // Groups of two routers with a node each. A ring over the first four nodes passes the way out of
@@ -36,4 +36,4 @@ TEST_CASE("of a wide cluster the links that messages pass are kept, and no other
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::fold_test

@@ -7,7 +7,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::pieces_test {
 
 namespace {
 
@@ -95,4 +95,4 @@ TEST_CASE("collectives between nodes go whole") {
   CHECK(run(program, costs).step_ends.at(0) == whole);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::pieces_test

@@ -11,7 +11,7 @@
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::action_times_test {
 
 namespace {
 
@@ -229,4 +229,4 @@ TEST_CASE("orders are searched for the same durations whether the stages wait or
   CHECK(mean.of_stage[0].backward == Approx(mean.of_stage[1].backward).epsilon(0.25));
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::action_times_test

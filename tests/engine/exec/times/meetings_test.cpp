@@ -8,7 +8,7 @@
 #include "tests/support/example_program.h"
 #include "tests/support/timing.h"
 
-namespace trainyard {
+namespace trainyard::meetings_test {
 
 namespace {
 
@@ -85,4 +85,4 @@ TEST_CASE("a joined row is ready when it was by itself and starts when all are")
   CHECK(ranks[0].rows[0].start == 2.4);
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::meetings_test

@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 
-namespace trainyard {
+namespace trainyard::time_classes_test {
 
 namespace {
 
@@ -132,4 +132,4 @@ TEST_CASE("every instant of a gap is in exactly one class, as second by second")
   }
 }
 
-}  // namespace trainyard
+}  // namespace trainyard::time_classes_test
