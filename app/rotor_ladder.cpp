@@ -9,6 +9,8 @@
 #include "app/analytic_step.h"
 #include "app/rotor_text.h"
 #include "engine/base/error.h"
+#include "engine/recompute/like_stretches.h"
+#include "engine/recompute/merge_groups.h"
 #include "engine/recompute/rotor.h"
 #include "engine/recompute/sized_chain.h"
 #include "engine/schedule/schedule_timing.h"
@@ -26,6 +28,8 @@ constexpr double kMoreRoom = 1.25;  // of what there is: rotor's groups may take
 constexpr double kNear = 0.002;     // of the least memory
 constexpr double kMostSteps = 3e8;  // of a rotor table: a third of a second
 constexpr std::int64_t kLeastSlots = 500, kMostSlots = 4'000;
+constexpr double kLongSteps = 1e9;  // of a table in the fewest slots: chains that take more are
+constexpr int kMostGroups = 200;    // merged to so many groups
 
 /// What one microbatch takes at least, and the inputs of the others.
 double least_of(const std::vector<ChainInFlight>& chains) {
@@ -33,6 +37,13 @@ double least_of(const std::vector<ChainInFlight>& chains) {
   for (const auto& [chain, microbatches] : chains)
     sum += least_memory(chain) + chain.input[0] * (microbatches - 1);
   return sum;
+}
+
+/// The chain, or one of fewer groups where its table would take too long; then with `ends`.
+SizedMergedChain searched_chain(const SizedChain& chain) {
+  const bool is_long =
+      chain.num_groups() > kMostGroups && LikeStretches(chain).cuts() * kLeastSlots > kLongSteps;
+  return is_long ? merge_groups(chain, kMostGroups) : SizedMergedChain{chain, {}};
 }
 
 }  // namespace
@@ -52,8 +63,10 @@ RotorLadder::RotorLadder(const Prepared& prepared, const Study& study, RotorBase
     for (std::int32_t stage = 0; stage < base_.training.num_stages; ++stage) {
       if (base_.log.schedule.rank_of(stage) != static_cast<int>(r)) continue;
       rank.stages.push_back(stage);
-      rank.chains.push_back({base_.chains[stage], microbatches[stage]});
-      groups = std::max(groups, base_.chains[stage].num_groups());
+      SizedMergedChain searched = searched_chain(base_.chains[stage]);
+      groups = std::max(groups, searched.chain.num_groups());
+      rank.chains.push_back({std::move(searched.chain), microbatches[stage]});
+      rank.ends.push_back(std::move(searched.ends));
     }
     const MemoryPeak& peak = base_.whole[r];
     rank.held = static_cast<double>(peak.total - peak.activations);
@@ -148,7 +161,8 @@ const std::vector<std::vector<ChainOp>>& RotorLadder::smallest(Rank& rank) {
 void RotorLadder::put(const Rank& rank, std::vector<std::vector<ChainOp>> found,
                       RotorRung& rung) const {
   for (std::size_t s = 0; s < rank.stages.size(); ++s) {
-    std::vector<ChainOp>& sequence = rung.sequences[rank.stages[s]] = std::move(found[s]);
+    std::vector<ChainOp>& sequence = rung.sequences[rank.stages[s]] =
+        rank.ends[s].empty() ? std::move(found[s]) : whole_sequence(rank.ends[s], found[s]);
     for (ChainOp& op : sequence)
       op.but_cores = keeps_ == Keeps::kAllButCores && op.kind == ChainOp::Kind::kForwardSaving;
   }
@@ -240,8 +254,13 @@ const Program& RotorLadder::compile_rung(RotorRung& rung) {
 }
 
 std::vector<std::string> RotorLadder::text(const RotorRung& rung, Bytes budget) const {
-  return rotor_text({base_.training, base_.groups, base_.chains, rung.sequences, base_.log.schedule,
-                     base_.whole, rung.peaks, budget});
+  std::vector<std::size_t> searched(base_.chains.size());
+  for (const Rank& rank : ranks_) {
+    for (std::size_t s = 0; s < rank.stages.size(); ++s)
+      searched[rank.stages[s]] = rank.ends[s].size();
+  }
+  return rotor_text({base_.training, base_.groups, base_.chains, rung.sequences, searched,
+                     base_.log.schedule, base_.whole, rung.peaks, budget});
 }
 
 }  // namespace trainyard

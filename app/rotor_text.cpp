@@ -60,11 +60,14 @@ std::string stage_text(const RotorFacts& facts, std::size_t stage) {
   if (again == 0)
     return head + "keeps all of " + std::to_string(groups) + " groups of ops" + but + ", for " +
            takes + " on its rank are within the budget";
+  const std::size_t searched = facts.searched[stage];
+  const std::string merged =
+      searched > 0 ? " (searched as " + std::to_string(searched) + ")" : std::string();
   Seconds more = 0;
   for (std::size_t g = 0; g < groups; ++g) more += runs[g] * chain.forward[g];
   const Seconds once = std::accumulate(chain.forward.begin(), chain.forward.end(), 0.0);
   return head + "runs " + std::to_string(again) + " of " + std::to_string(groups) +
-         " groups of ops again" +
+         " groups of ops" + merged + " again" +
          (often > 0 ? ", " + std::to_string(often) + " more than once" : "") + ", " +
          duration_text(more) + " a microbatch beside a forward of " + duration_text(once) + ": " +
          ranges_text(facts, stage, runs) + "; its rank takes " + takes + ", and with all kept " +

@@ -17,6 +17,7 @@ struct RotorFacts {
   const ChainGroups& groups;
   const std::vector<SizedChain>& chains;               // [stage]
   const std::vector<std::vector<ChainOp>>& sequences;  // [stage]
+  std::vector<std::size_t> searched;                   // [stage] as how many groups; 0: as they are
   const PipelineSchedule& schedule;
   const std::vector<MemoryPeak>& whole;  // [pipeline rank] where all is kept
   const std::vector<MemoryPeak>& peaks;  // [pipeline rank] of the plan

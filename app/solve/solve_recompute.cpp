@@ -114,7 +114,7 @@ Search search(const RecomputeChain& chain, std::int64_t slots, int limit) {
     const bool whole = merged.chain.num_groups() == chain.num_groups();
     const auto found = rotor(merged.chain, slots / times);
     if (const auto* plan = std::get_if<RecomputePlan>(&found)) {
-      return {whole_sequence(merged, plan->sequence), plan->time, merged.chain.num_groups(),
+      return {whole_sequence(merged.ends, plan->sequence), plan->time, merged.chain.num_groups(),
               whole && times == 1, plan->least_slots * times};
     }
     if (times == 1) {

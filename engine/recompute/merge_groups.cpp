@@ -9,19 +9,20 @@ namespace trainyard {
 namespace {
 
 /// Groups begin to end as one, behind those that `out` has.
-void add_merged(const RecomputeChain& whole, int begin, int end, RecomputeChain& out) {
+template <typename Size>
+void add_merged(const ChainOf<Size>& whole, int begin, int end, ChainOf<Size>& out) {
   double forward = 0, backward = 0;
-  std::int64_t all = 0;
+  Size all = 0;
   for (int i = begin; i < end; ++i) {
     forward += whole.forward[i];
     backward += whole.backward[i];
     all += whole.saved[i];
   }
-  const std::int64_t result = whole.input[end];
-  std::int64_t forward_extra = 0, backward_extra = 0, saved = 0;
+  const Size result = whole.input[end];
+  Size forward_extra = 0, backward_extra = 0, saved = 0;
   for (int i = begin; i < end; ++i) {
     saved += whole.saved[i];
-    const std::int64_t passing = i == begin ? 0 : whole.input[i];
+    const Size passing = i == begin ? 0 : whole.input[i];
     forward_extra = std::max({forward_extra, saved + whole.forward_extra[i] - all,
                               passing + whole.input[i + 1] + whole.forward_extra[i] - result});
     backward_extra = std::max(backward_extra,
@@ -35,12 +36,11 @@ void add_merged(const RecomputeChain& whole, int begin, int end, RecomputeChain&
   out.backward_extra.push_back(backward_extra);
 }
 
-}  // namespace
-
-MergedChain merge_groups(const RecomputeChain& whole, int most) {
-  MergedChain out;
+template <typename Size>
+MergedChainOf<Size> merged(const ChainOf<Size>& whole, int most) {
+  MergedChainOf<Size> out;
   std::vector<double> saved;
-  for (const std::int64_t slots : whole.saved) saved.push_back(static_cast<double>(slots) + 1);
+  for (const Size size : whole.saved) saved.push_back(static_cast<double>(size) + 1);
   const Segments segments = min_max_segments(saved, std::min(most, whole.num_groups()));
   out.chain.input = {whole.input[0]};
   int begin = 0;
@@ -55,17 +55,22 @@ MergedChain merge_groups(const RecomputeChain& whole, int most) {
   return out;
 }
 
-std::vector<ChainOp> whole_sequence(const MergedChain& merged,
+}  // namespace
+
+MergedChain merge_groups(const RecomputeChain& whole, int most) { return merged(whole, most); }
+SizedMergedChain merge_groups(const SizedChain& whole, int most) { return merged(whole, most); }
+
+std::vector<ChainOp> whole_sequence(const std::vector<int>& ends,
                                     const std::vector<ChainOp>& sequence) {
   using Kind = ChainOp::Kind;
   std::vector<ChainOp> out;
   for (const ChainOp& op : sequence) {
     if (op.kind == Kind::kLoss) {
-      out.push_back({Kind::kLoss, merged.ends.back()});
+      out.push_back({Kind::kLoss, ends.back()});
       continue;
     }
-    const int begin = op.group == 0 ? 0 : merged.ends[op.group - 1];
-    const int end = merged.ends[op.group];
+    const int begin = op.group == 0 ? 0 : ends[op.group - 1];
+    const int end = ends[op.group];
     for (int i = begin; i < end; ++i) {
       const bool first_alone = op.kind == Kind::kForwardFromCheckpoint && i > begin;
       const int group = op.kind == Kind::kBackward ? begin + end - 1 - i : i;

@@ -1,10 +1,10 @@
 #include "engine/recompute/rotor_in_flight.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "engine/base/units.h"
+#include "engine/recompute/like_stretches.h"
 #include "engine/recompute/sized_chain.h"
 
 namespace trainyard {
@@ -13,13 +13,9 @@ namespace {
 
 constexpr int kShares = 64;  // of what could be kept, that are tried
 
-/// Times that differ by less are of the same kernels, begun at another time.
-constexpr double kRounded = 1e-9;
-
 bool are_alike(const std::vector<double>& a, const std::vector<double>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](double one, double other) {
-    return std::abs(one - other) <= kRounded * std::max(one, other);
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](double time, double other) { return trainyard::are_alike(time, other); });
 }
 
 bool are_alike(const SizedChain& a, const SizedChain& b) {
@@ -118,7 +114,7 @@ struct RotorInFlight::First {
       const std::int64_t end = std::min({last, room - most, share - input});
       if (end < 0) continue;
       const double forwards = table.forwards(s, j);
-      while (from <= end && out[from] <= (at_best + forwards) * (1 - kRounded)) ++from;
+      while (from <= end && out[from] <= (at_best + forwards) * (1 - kRoundedTime)) ++from;
       const double* const behind = &times[j * (share + 1) + input];
       for (std::int64_t used = from; used <= end; ++used)
         out[used] =

@@ -32,19 +32,40 @@ RotorTable::RotorTable(const RecomputeChain& chain, const LeastMemory<std::int64
       least_(least),
       stages_(chain.num_groups() + 1),
       width_(slots + 1),
-      time_(std::int64_t{stages_} * (stages_ + 1) / 2 * width_, kForever),
+      like_(chain),
+      row_(std::int64_t{stages_} * stages_),
       until_(std::int64_t{stages_} + 1),
       back_(until_.size()) {
   for (int s = 0; s < stages_; ++s) {
     until_[s + 1] = until_[s] + forward(s);
     back_[s + 1] = back_[s] + chain.backward[s];
   }
+  // Rows of one s lie together, by t.
+  std::int64_t rows = 0;
+  for (int s = 0; s < stages_; ++s) {
+    for (int t = s; t < stages_; ++t) {
+      const int first = like_.first(s, t);
+      row_[at(s, t)] = first == s ? rows++ : row_[at(first, first + t - s)];
+    }
+  }
+  time_.assign(rows * width_, kForever);
   for (int length = 0; length < stages_; ++length) {
-    for (int s = 0; s + length < stages_; ++s) fill(s, s + length);
+    for (int s = 0; s + length < stages_; ++s) {
+      if (like_.first(s, s + length) == s) fill(s, s + length);
+    }
   }
 }
 
 void RotorTable::append_sequence(int s, int t, std::int64_t m, std::vector<ChainOp>& out) const {
+  // As the row was filled: what it was filled from adds up to its times, to the last bit.
+  const int first = like_.first(s, t);
+  if (first == s) return append_first(s, t, m, out);
+  const auto begin = std::ssize(out);
+  append_first(first, first + t - s, m, out);
+  for (auto op = out.begin() + begin; op != out.end(); ++op) op->group += s - first;
+}
+
+void RotorTable::append_first(int s, int t, std::int64_t m, std::vector<ChainOp>& out) const {
   if (s == t) {
     if (s + 1 == stages_) {
       out.push_back({ChainOp::Kind::kLoss, s});
@@ -70,7 +91,7 @@ void RotorTable::append_sequence(int s, int t, std::int64_t m, std::vector<Chain
 }
 
 void RotorTable::fill(int s, int t) {
-  double* const out = time_.data() + begin(s, t);
+  double* const out = time_.data() + row_[at(s, t)] * width_;
   const std::int64_t from = least_(s, t);
   if (s == t) {
     for (std::int64_t m = from; m < width_; ++m) out[m] = forward(s) + chain_.backward[s];

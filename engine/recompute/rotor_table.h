@@ -6,11 +6,12 @@
 
 #include "engine/recompute/chain.h"
 #include "engine/recompute/least_memory.h"
+#include "engine/recompute/like_stretches.h"
 
 namespace trainyard {
 
-/// Times of groups s to t with m slots beside a^s, m up to `slots`. The chain and its least memory
-/// have to outlive it.
+/// Times of groups s to t with m slots beside a^s, m up to `slots`; one row for all stretches that
+/// are alike. The chain and its least memory have to outlive it.
 class RotorTable {
  public:
   RotorTable(const RecomputeChain& chain, const LeastMemory<std::int64_t>& least,
@@ -28,12 +29,8 @@ class RotorTable {
  private:
   double forward(int s) const { return s + 1 < stages_ ? chain_.forward[s] : 0; }
 
-  std::int64_t begin(int s, int t) const {
-    // Rows of one s lie together, by t.
-    const auto in_front = std::int64_t{s} * (2 * stages_ - s + 1) / 2;
-    return (in_front + t - s) * width_;
-  }
-  const double* row(int s, int t) const { return time_.data() + begin(s, t); }
+  std::int64_t at(int s, int t) const { return std::int64_t{s} * stages_ + t; }
+  const double* row(int s, int t) const { return time_.data() + row_[at(s, t)] * width_; }
 
   /// The time of groups s to t where nothing runs twice.
   double once(int s, int t) const { return until_[t + 1] - until_[s] + (back_[t + 1] - back_[s]); }
@@ -47,11 +44,15 @@ class RotorTable {
   }
 
   void fill(int s, int t);
+  /// The same of a stretch that has a row of its own.
+  void append_first(int s, int t, std::int64_t m, std::vector<ChainOp>& out) const;
 
   const RecomputeChain& chain_;
   const LeastMemory<std::int64_t>& least_;
   int stages_;
   std::int64_t width_;
+  LikeStretches like_;
+  std::vector<std::int64_t> row_;  // of s to t, in `time_`
   std::vector<double> time_;
   std::vector<double> until_, back_;  // [s] forwards and backwards of those in front of s
 };

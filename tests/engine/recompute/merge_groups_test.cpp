@@ -43,7 +43,7 @@ TEST_CASE("a sequence of merged groups runs on the whole chain, as long and with
       CHECK(least >= least_slots(whole));
       for (const std::int64_t slots : {least, least + 10, least + 30}) {
         const auto plan = std::get<RecomputePlan>(rotor(merged.chain, slots));
-        const auto sequence = whole_sequence(merged, plan.sequence);
+        const auto sequence = whole_sequence(merged.ends, plan.sequence);
         const auto outcome = run_sequence(whole, sequence);
         REQUIRE(std::holds_alternative<ChainOutcome>(outcome));
         CHECK(std::get<ChainOutcome>(outcome).time == plan.time);
@@ -56,6 +56,28 @@ TEST_CASE("a sequence of merged groups runs on the whole chain, as long and with
     }
   }
   CHECK(recomputed > 100);
+}
+
+TEST_CASE("chains of sizes merge as chains of slots do") {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const RecomputeChain slots = random_chain(seed, 24);
+    const auto sized = [](const std::vector<std::int64_t>& sizes) {
+      return std::vector<double>(sizes.begin(), sizes.end());
+    };
+    const SizedChain sizes = {slots.forward,
+                              slots.backward,
+                              sized(slots.input),
+                              sized(slots.saved),
+                              sized(slots.forward_extra),
+                              sized(slots.backward_extra)};
+    const MergedChain of_slots = merge_groups(slots, 9);
+    const SizedMergedChain of_sizes = merge_groups(sizes, 9);
+    CHECK(of_sizes.ends == of_slots.ends);
+    CHECK(of_sizes.chain.forward == of_slots.chain.forward);
+    CHECK(of_sizes.chain.saved == sized(of_slots.chain.saved));
+    CHECK(of_sizes.chain.forward_extra == sized(of_slots.chain.forward_extra));
+    CHECK(of_sizes.chain.backward_extra == sized(of_slots.chain.backward_extra));
+  }
 }
 
 TEST_CASE("a merged group holds what its groups do") {
@@ -73,7 +95,7 @@ TEST_CASE("a merged group holds what its groups do") {
   // Backwards: 13 + 2 + 1, 9 + 2 + 0, 6 + 5 + 3: 16, and 15 are saved or the gradient.
   CHECK(merged.chain.backward_extra == std::vector<std::int64_t>{1, 9});
   using Kind = ChainOp::Kind;
-  const auto text = [&](Kind kind) { return to_text(whole_sequence(merged, {{kind, 0}})); };
+  const auto text = [&](Kind kind) { return to_text(whole_sequence(merged.ends, {{kind, 0}})); };
   CHECK(text(Kind::kForwardFromCheckpoint) == "CF0 Fn1 Fn2");
   CHECK(text(Kind::kForwardSaving) == "Fe0 Fe1 Fe2");
   CHECK(text(Kind::kForward) == "Fn0 Fn1 Fn2");
