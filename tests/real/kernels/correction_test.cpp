@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "tests/real/corrected_update.h"
@@ -15,10 +17,14 @@ namespace {
 
 constexpr std::size_t kElements = 150'000;  // 2 x 75,000: a piece of 65,536 and a rest in each half
 
-std::vector<double> normal(double deviation, unsigned seed) {
+/// Drawn once: trials have the same ones.
+const std::vector<double>& normal(double deviation, unsigned seed) {
+  static std::map<std::pair<double, unsigned>, std::vector<double>> drawn;
+  std::vector<double>& out = drawn[{deviation, seed}];
+  if (!out.empty()) return out;
   std::mt19937 random(seed);
   std::normal_distribution<double> draw(0, deviation);
-  std::vector<double> out(kElements);
+  out.resize(kElements);
   for (double& number : out) number = draw(random);
   return out;
 }
@@ -62,7 +68,7 @@ void check_trial(const UpdateTrial& trial, double tolerance) {
   CAPTURE(trial.sgd, trial.fp32, trial.deferred, trial.was_updated, trial.updates, trial.norm,
           trial.loss_scale);
   const BucketNumbers before = before_update(trial);
-  const std::vector<double> gradient = normal(2e-3, 4);
+  const std::vector<double>& gradient = normal(2e-3, 4);
   const BucketNumbers expected = update_with_norm(trial, before, gradient);
   const BucketNumbers corrected = update_and_correct(trial, before, gradient);
   CHECK(distance(expected.weights, corrected.weights) <= tolerance);
@@ -101,7 +107,7 @@ TEST_CASE("a correction in fp32 loses what the second moment had no bits for") {
   constexpr double kEps = 1.0 / (1 << 24);
   UpdateTrial trial;
   trial.fp32 = true;
-  const std::vector<double> gradient = normal(2e-3, 4);
+  const std::vector<double>& gradient = normal(2e-3, 4);
   for (const std::int64_t updates : {0, 1, 300}) {
     for (const double norm : {1.25, 4.0, 20.0, std::numeric_limits<double>::infinity()}) {
       CAPTURE(updates, norm);
@@ -131,7 +137,7 @@ TEST_CASE("a correction of an update that was right changes nothing") {
   trial.norm = 0.5;  // the clip is 1
   trial.updates = 1;
   const BucketNumbers before = before_update(trial);
-  const std::vector<double> gradient = normal(2e-3, 4);
+  const std::vector<double>& gradient = normal(2e-3, 4);
   const BucketNumbers expected = update_with_norm(trial, before, gradient);
   const BucketNumbers corrected = update_and_correct(trial, before, gradient);
   CHECK(distance(before.weights, expected.weights) > 0);
