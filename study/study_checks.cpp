@@ -215,11 +215,14 @@ void check_precision(Study& study, const StudyResolvers& resolvers) {
   if (hardware && study.training.fp8.on()) check_fp8(study, *hardware);
 }
 
-/// A type that the devices do not multiply is no mistake in what is written: as of FP8, the plan
-/// cannot run on them.
+/// A type that the devices do not multiply is no mistake in what is written: the plan cannot run on
+/// them. Said before anything is planned by what products take.
 void check_products(const Study& study, const StudyResolvers& resolvers) {
+  const Fp8Config& fp8 = study.training.fp8;
+  if (fp8.on() && !fp8.obstacle.empty())
+    throw plan_error(study, {fp8.obstacle, "training.precision"});
   const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
-  if (!hardware || study.training.fp8.on() || hardware->peak.empty() ||
+  if (!hardware || fp8.on() || hardware->peak.empty() ||
       hardware->peak.contains(study.training.precision))
     return;
   std::vector<std::string> known;

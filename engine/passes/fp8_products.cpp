@@ -222,7 +222,7 @@ bool can_cast_part(const Shape& weight) {
 
 std::optional<Infeasible> cast_products(TrainingGraph& training, const Fp8Config& config,
                                         const AmaxAxes& axes, WeightCasts weights) {
-  if (!config.obstacle.empty()) return Infeasible{config.obstacle, "training.precision"};
+  check(config.obstacle.empty(), "a study whose devices have no such products is refused");
   return ProductCaster(training, config, axes, weights).run();
 }
 
