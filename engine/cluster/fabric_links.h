@@ -56,7 +56,8 @@ class FabricLinks {
     return num_links_ > 0 && !(kind_ == Kind::kFatTree && pod_trunks_ == 0);
   }
   bool has_links() const { return num_links_ > 0; }
-  bool has_rails() const { return kind_ == Kind::kRails; }
+  /// Whether NICs of a node are on rails of their own.
+  bool has_rails() const { return kind_ == Kind::kRails && nics_ > 1; }
 
  private:
   enum class Kind : std::uint8_t { kSwitch, kFatTree, kRails, kDragonfly, kTorus };
