@@ -94,9 +94,10 @@ std::variant<ChosenMesh, Infeasible> choose_map_mesh(const Plan& plan, const Clu
   if (parallel.tensor > kMostPaired)
     return no_mesh(plan,
                    "no mesh is chosen of more than " + std::to_string(kMostPaired) + " ranks");
+  const auto as_square = [](const std::string& why) { return "as square as it can be: " + why; };
   const auto pairs = pair_costs(cluster, devices_of_tensor_group(parallel));
   if (const auto* reason = std::get_if<Infeasible>(&pairs))
-    return no_mesh(plan, "no mesh is chosen: " + reason->reason);
+    return ChosenMesh{without_ones(even_mesh(parallel.tensor)), as_square(reason->reason)};
   const PairMesh mesh = mesh_of_ranks(std::get<PairCosts>(pairs));
   std::vector<int> shape = without_ones(mesh.shape);
   if (shape.size() > kMaxTensorAxes) {
@@ -104,10 +105,10 @@ std::variant<ChosenMesh, Infeasible> choose_map_mesh(const Plan& plan, const Clu
                              " levels, and a mesh at most " + std::to_string(kMaxTensorAxes) +
                              " axes");
   }
-  return ChosenMesh{std::move(shape),
-                    !mesh.reason.empty()    ? "as square as it can be: " + mesh.reason
-                    : cluster.pairs.empty() ? "levels of the cluster's links"
-                                            : "levels of the pairs that were measured"};
+  return ChosenMesh{std::move(shape), !mesh.reason.empty() ? as_square(mesh.reason)
+                                      : cluster.pairs.empty()
+                                          ? "levels of the cluster's links"
+                                          : "levels of the pairs that were measured"};
 }
 
 }  // namespace trainyard

@@ -69,6 +69,21 @@ Bytes smallest(Sets sets) {
 
 }  // namespace
 
+TEST_CASE("a mesh of links that do not divide the ranks is as square as it can be") {
+  // Pairs of a bridge, of which three devices are no whole number.
+  const Study odd =
+      prepare_text(
+          "model: {family: gpt, layers: 2, hidden: 192, heads: 12, vocab: 512, seq_len: 64}\n"
+          "cluster: {device: a100-sxm-80g, nodes: 1, devices_per_node: 3, intra: nvlink-bridge}\n"
+          "parallel: {tensor: 3, tensor_method: map}\n"
+          "training: {global_batch: 8, microbatch: 1}\n")
+          .study;
+  CHECK(odd.parallel.tensor_mesh == std::vector<int>{3});
+  CHECK_THAT(odd.origins.at("parallel.tensor_method.mesh").note,
+             Catch::Contains("as square as it can be: units of 2 devices (bridged pair) do not "
+                             "divide 3"));
+}
+
 TEST_CASE("map is no slower than Megatron, ATP on any mesh, or smp") {
   for (const std::string& model :
        {std::string("{family: gpt, layers: 4, hidden: 1024, heads: 16, vocab: 8192, seq_len: 512}"),
