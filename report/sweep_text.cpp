@@ -120,20 +120,23 @@ std::string headline(const SweepTable& table) {
   std::string text = plain_text(table.study) + ": " + grouped(table.points.size()) +
                      (table.points.size() == 1 ? " point" : " points");
   if (!table.fidelity.empty()) text += ", " + table.fidelity;
-  text += ": " + grouped(counts[PointStatus::kFits]) + " fit";
-  const auto add = [&](PointStatus status, const char* words) {
-    if (counts[status] > 0) text += ", " + grouped(counts[status]) + " " + words;
+  const std::size_t fit = counts[PointStatus::kFits];
+  text += ": " + grouped(fit) + (fit == 1 ? " fits" : " fit");
+  const auto add = [&](PointStatus status, const char* one, const char* several) {
+    const std::size_t count = counts[status];
+    if (count > 0) text += ", " + grouped(count) + " " + (count == 1 ? one : several);
   };
-  add(PointStatus::kMisfit, "do not fit in memory");
+  add(PointStatus::kMisfit, "does not fit in memory", "do not fit in memory");
   const auto may_fit =
       std::count_if(table.points.begin(), table.points.end(), [](const SweepPoint& point) {
         return point.status == PointStatus::kMisfit && point.may_fit;
       });
   if (may_fit > 0) text += " (" + grouped(static_cast<std::size_t>(may_fit)) + " of them may fit)";
-  add(PointStatus::kNoProgram, "cannot run");
-  add(PointStatus::kRefused, "are refused");
-  add(PointStatus::kFailed, "failed");
-  add(PointStatus::kInterrupted, "were not done: the sweep was interrupted");
+  add(PointStatus::kNoProgram, "cannot run", "cannot run");
+  add(PointStatus::kRefused, "is refused", "are refused");
+  add(PointStatus::kFailed, "failed", "failed");
+  add(PointStatus::kInterrupted, "was not done: the sweep was interrupted",
+      "were not done: the sweep was interrupted");
   return text + "\n";
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "engine/base/nearest_that_do.h"
+#include "engine/base/readable.h"
 #include "engine/plan/plan_limits.h"
 #include "study/cut_keys.h"
 #include "study/study_origin.h"
@@ -125,9 +126,9 @@ void check_partition(const Study& study) {
   if ((stages - 1) * each < layers) return;
   const std::string key = pipeline_key(study);
   fail_at(study, key.empty() ? "parallel.pipeline" : key,
-          std::to_string(stages) + " stages of " + std::to_string(each) + " layers leave none of " +
-              std::to_string(layers) + " for the last; " +
-              (key.empty() ? std::to_string((layers + each - 1) / each) + " stages would fill"
+          plural(each, "layer") + " a stage leave none of " + std::to_string(layers) +
+              " for the last of " + std::to_string(stages) + "; " +
+              (key.empty() ? plural((layers + each - 1) / each, "stage") + " have them all"
                            : "cuts say how many each has"));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/near_names.h"
+#include "engine/base/readable.h"
 #include "engine/base/user_text.h"
 #include "engine/passes/tensor_methods.h"
 #include "engine/recompute/chain.h"
@@ -199,8 +200,8 @@ void check_rotor(const Study& study) {
              "parallel.tensor_method.ops");
   if (std::ssize(recompute.sequences) == study.num_stages()) return;
   fail_at(study, "recompute.sequences",
-          "has " + std::to_string(recompute.sequences.size()) + " sequences, and the pipeline " +
-              std::to_string(study.num_stages()) + " stages");
+          "has " + plural(std::ssize(recompute.sequences), "sequence") + ", and the pipeline " +
+              plural(study.num_stages(), "stage"));
 }
 
 }  // namespace

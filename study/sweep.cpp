@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/quantity.h"
+#include "engine/base/readable.h"
 #include "engine/base/user_text.h"
 #include "study/key_aliases.h"
 
@@ -88,7 +89,7 @@ SweepAxis read_axis(const YamlNode& map) {
     const auto size = static_cast<std::int64_t>(key.values.size());
     if (size != axis.size()) {
       throw ConfigError(key.pos, printable(map.key_path() + "." + path),
-                        std::to_string(size) + " values cannot go together with the " +
+                        plural(size, "value") + " cannot go together with the " +
                             std::to_string(axis.size()) + " of " + axis.keys.front().path);
     }
   }

@@ -52,9 +52,13 @@ std::string pairs_summary(const PairCosts& pairs, const std::string& path) {
   const auto [quickest, latest] = range_of(pairs, [](const PairCost& pair) { return pair.alpha; });
   const auto [fastest, slowest] = range_of(pairs, [](const PairCost& pair) { return pair.beta; });
   const PairMesh mesh = mesh_of_levels(pairs);
-  std::string text = "pairs of " + plural(std::ssize(pairs), "device") + ": a message takes " +
-                     duration_text(quickest) + " to " + duration_text(latest) + ", and " +
-                     byte_rate_text(1 / slowest) + " to " + byte_rate_text(1 / fastest) + "\n";
+  const auto range = [](const std::string& least, const std::string& most) {
+    return least == most ? least : least + " to " + most;
+  };
+  std::string text = "pairs of " + plural(std::ssize(pairs), "device") +
+                     ": a small message takes " +
+                     range(duration_text(quickest), duration_text(latest)) + ", large ones go at " +
+                     range(byte_rate_text(1 / slowest), byte_rate_text(1 / fastest)) + "\n";
   text += "mesh " + shape_text(mesh);
   if (!mesh.reason.empty()) text += ", as square as it can be: " + mesh.reason;
   text += "\n" + plain_text(path) + ": name it as cluster.pairs\n";

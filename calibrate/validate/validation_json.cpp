@@ -156,7 +156,8 @@ Json validation_data(const Validation& validation) {
   }
   out["skipped"] = Json::array();
   for (const Skipped& skipped : validation.skipped) {
-    out["skipped"].push_back({{"reason", skipped.reason}, {"ids", skipped.ids}});
+    out["skipped"].push_back(
+        {{"reason", skipped.reason}, {"first", skipped.first}, {"ids", skipped.ids}});
   }
   return out;
 }

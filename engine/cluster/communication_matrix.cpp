@@ -32,8 +32,10 @@ class DividedCluster {
 
   std::variant<CommunicationMatrix, Infeasible> run() {
     if (left_ != cluster_.num_nodes * cluster_.devices_per_node) {
-      return Infeasible{"the last of " + std::to_string(cluster_.num_nodes) +
-                        " nodes is part-filled, and its links are shared by fewer devices"};
+      const bool one = cluster_.num_nodes == 1;
+      return Infeasible{(one ? std::string("its node")
+                             : "the last of " + std::to_string(cluster_.num_nodes) + " nodes") +
+                        " is part-filled, and its links are shared by fewer devices"};
     }
     add_fabric();
     add_node();

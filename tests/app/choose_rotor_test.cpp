@@ -232,7 +232,7 @@ TEST_CASE("what rotor does not go with is refused at its key") {
              Catch::Contains("recompute.memory_budget: is for recompute rotor, not for full"));
   CHECK_THAT(fault({"recompute={method: rotor, sequences: [\"Fe0 L B0\"]}", "parallel.pipeline=2",
                     "training.microbatch=1"}),
-             Catch::Contains("recompute.sequences: has 1 sequences, and the pipeline 2 stages"));
+             Catch::Contains("recompute.sequences: has 1 sequence, and the pipeline 2 stages"));
   CHECK_THAT(fault({"recompute={method: rotor, sequences: [\"Fe0 B0\"]}"}),
              Catch::Contains("expected an L between forwards and backwards"));
 }
