@@ -60,8 +60,8 @@ class RotorLadder {
   struct Rank {
     std::vector<std::int32_t> stages;
     std::vector<ChainInFlight> chains;
-    std::vector<std::vector<int>>
-        ends;          // [stage] of the groups that are searched as one; empty: each is
+    /// [stage] ends of the groups that are searched as one; empty: each is by itself.
+    std::vector<std::vector<int>> ends;
     double held = 0;   // bytes beside what groups keep
     double least = 0;  // that one microbatch takes, and the inputs of the others
     double whole = 0;  // bytes, where nothing is computed again

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMostSlots = 1'000'000;
-constexpr double kStepsOfASecond = 1e9;  // a second
+constexpr double kStepsOfASecond = 1e9;  // of rotor
 constexpr double kMostEntries = 4e7;     // of the table of times
 constexpr std::size_t kMostGroups = 20'000;
 constexpr int kMostGroupsAlone = 1'000;  // whose least memory is found without merging them
