@@ -4,10 +4,6 @@
 
 namespace trainyard {
 
-const std::string kAtpSharding =
-    "sharding={'*.mlp.fc1': {weight: [tp0, tp1], output: '[R, R, tp0] R(tp1)'}, "
-    "'*.mlp.fc2': {weight: [tp1, tp0], output: '[R, R, tp1] R(tp0)'}}";
-
 namespace {
 
 std::string model_text(const std::string& family) {

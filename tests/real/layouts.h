@@ -19,7 +19,9 @@ struct Layout {
 
 /// A sharding of the user's own over two tensor axes, as --set: MLPs as ATP splits them, so that
 /// what one axis splits the other sums up.
-extern const std::string kAtpSharding;
+inline const std::string kAtpSharding =
+    "sharding={'*.mlp.fc1': {weight: [tp0, tp1], output: '[R, R, tp0] R(tp1)'}, "
+    "'*.mlp.fc2': {weight: [tp1, tp0], output: '[R, R, tp1] R(tp0)'}}";
 
 /// Options as --set takes them.
 using Sets = std::vector<std::string>;

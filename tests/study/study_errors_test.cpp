@@ -131,10 +131,10 @@ TEST_CASE("a pipeline that does not divide the layers names the nearest that do"
   CHECK(error_of(study, {"schedule=interleaved", "parallel.virtual_stages=5"}) ==
         "study.yaml:4:22: parallel.pipeline: 8 ranks of 5 virtual stages = 40 stages do not divide "
         "96 layers; partition: {method: uniform, uneven: true} allows it");
-  CHECK(
-      error_of(study, {"partition={method: uniform, uneven: true}", "parallel.pipeline=90"}) ==
-      "study.yaml:4:22: parallel.pipeline: 90 stages of 2 layers leave none of 96 for the last; 48 "
-      "stages would fill (set by --set parallel.pipeline=90)");
+  CHECK(error_of(study, {"partition={method: uniform, uneven: true}", "parallel.pipeline=90"}) ==
+        "study.yaml:4:22: parallel.pipeline: 2 layers a stage leave none of 96 for the last of 90; "
+        "48 "
+        "stages have them all (set by --set parallel.pipeline=90)");
 }
 
 TEST_CASE("cuts agree with the stages and the layers") {

@@ -112,18 +112,6 @@ std::vector<std::string> names(StudyResolvers::Names which) {
 
 }  // namespace
 
-const std::string kLlamaStudy =
-    "model: {family: llama, layers: 4, hidden: 64, heads: 8, kv_heads: 4, ffn: 96, vocab: 64, "
-    "seq_len: 48}\n"
-    "cluster: {preset: box, nodes: 4}\n"
-    "training: {global_batch: 32}\n";
-
-const std::string kSmallStudy =
-    "model: gpt-tiny\n"
-    "cluster: {preset: box, nodes: 2}\n"
-    "parallel: {tensor: 2, pipeline: 4}\n"
-    "training: {global_batch: 32}\n";
-
 StudyResolvers fixture_resolvers() {
   StudyResolvers resolvers;
   resolvers.model_preset = [](const std::string& name) -> std::optional<ModelConfig> {

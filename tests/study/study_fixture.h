@@ -28,9 +28,17 @@ std::vector<std::string> errors_of(const std::string& text,
                                    const std::vector<std::string>& sets = {});
 
 /// A small study that reads: lines 1 to 4 are model, cluster, parallel, training.
-extern const std::string kSmallStudy;
+inline const std::string kSmallStudy =
+    "model: gpt-tiny\n"
+    "cluster: {preset: box, nodes: 2}\n"
+    "parallel: {tensor: 2, pipeline: 4}\n"
+    "training: {global_batch: 32}\n";
 
 /// Three lines of a llama of 4 layers: model, cluster, training.
-extern const std::string kLlamaStudy;
+inline const std::string kLlamaStudy =
+    "model: {family: llama, layers: 4, hidden: 64, heads: 8, kv_heads: 4, ffn: 96, vocab: 64, "
+    "seq_len: 48}\n"
+    "cluster: {preset: box, nodes: 4}\n"
+    "training: {global_batch: 32}\n";
 
 }  // namespace trainyard

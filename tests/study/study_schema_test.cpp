@@ -25,6 +25,15 @@ namespace {
 using Json = nlohmann::json;
 using KeyNames = std::set<std::string>;
 
+/// What a study's devices cannot run is no mistake in it.
+bool is_taken(const std::string& text) {
+  try {
+    return error_of(text) == "no error";
+  } catch (const PlanError&) {
+    return true;
+  }
+}
+
 /// What a reference of the form #/$defs/NAME stands for.
 Json definition(const Json& reference) {
   static const Json kDocument = Json::parse(study_schema_text());
@@ -369,7 +378,7 @@ TEST_CASE("the schema and the reader take the same values") {
       for (const std::string& value : taken ? row.taken : row.refused) {
         const std::string text = study_with(row.key, Json::parse(value)).dump();
         CAPTURE(row.key, value, text);
-        CHECK((error_of(text) == "no error") == taken);
+        CHECK(is_taken(text) == taken);
         CHECK(validates(schema, Json::parse(text)) == taken);
       }
     }

@@ -95,7 +95,7 @@ TEST_CASE("what is wrong with a block is said at its place") {
   CHECK(problem_of("a: {from: 1, to: 8, step: 0}\n") ==
         "s.yaml:1:27: a.step: expected more than 0, got 0");
   CHECK(problem_of("together: [{a: [1, 2], b: [3]}]\n") ==
-        "s.yaml:1:24: together[0].b: 1 values cannot go together with the 2 of a");
+        "s.yaml:1:24: together[0].b: 1 value cannot go together with the 2 of a");
   CHECK(problem_of("a: [1]\ntogether: [{a: [2]}]\n") ==
         "s.yaml:2:13: sweep.a: is swept twice; the other is at s.yaml:1:1");
   CHECK(problem_of("a.b: [1]\na: [{b: 2}]\n") ==
