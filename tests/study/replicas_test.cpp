@@ -85,8 +85,9 @@ TEST_CASE("replicas that cannot be are refused with what could") {
         at + "23: partition.replicas: 5 stages do not divide 12 layers; cuts or uneven: true allow "
              "it");
   CHECK(fault(study_with("{uneven: true, replicas: [1, 1, 1, 1, 1, 1, 1, 1]}")) ==
-        at + "37: partition.replicas: 8 stages of 2 layers leave none of 12 for the last; cuts say "
-             "how many each has");
+        at +
+            "37: partition.replicas: 2 layers a stage leave none of 12 for the last of 8; cuts say "
+            "how many each has");
   CHECK(fault(study_with("{cuts: [2], replicas: [1, 2, 1]}")) ==
         at + "19: partition.cuts: 1 cut makes 2 stages, but the pipeline ranks of "
              "partition.replicas x "
