@@ -52,7 +52,8 @@ int open_new_file(const std::string& path) {
 
 DraftFile::DraftFile(std::string path)
     : path_(std::move(path)),
-      draft_(path_ + std::string(kMark) + std::to_string(getpid())) {
+      draft_(path_ + std::string(kMark) + std::to_string(getpid())),
+      slot_(remember(draft_)) {
   descriptor_ = open_new_file(draft_);
   if (descriptor_ < 0 && errno == EEXIST) {
     // Left by a process that had our number and died, or put there: the name goes, not what it
@@ -60,9 +61,12 @@ DraftFile::DraftFile(std::string path)
     ::unlink(draft_.c_str());
     descriptor_ = open_new_file(draft_);
   }
-  if (descriptor_ < 0) fail(errno);
+  if (descriptor_ < 0) {
+    const int reason = errno;
+    forget(slot_);
+    fail(reason);
+  }
   ::flock(descriptor_, LOCK_EX | LOCK_NB);  // remove_stale_draft() asks for it
-  slot_ = remember(draft_);
 }
 
 DraftFile::DraftFile(DraftFile&& other) noexcept
@@ -122,12 +126,15 @@ DraftFolder::DraftFolder(const std::string& path) {
     if (at.has_filename()) missing.push_back(at);
   }
   for (auto at = missing.rbegin(); at != missing.rend(); ++at) {
+    const int slot = remember(at->string());  // first: a signal may come right behind mkdir()
     if (::mkdir(at->c_str(), 0777) == 0) {
       made_.push_back(at->string());
-      slots_.push_back(remember(made_.back()));
-    } else if (errno != EEXIST) {
-      fail(std::strerror(errno));
+      slots_.push_back(slot);
+      continue;
     }
+    const int reason = errno;
+    forget(slot);
+    if (reason != EEXIST) fail(std::strerror(reason));
   }
   if (!fs::is_directory(path, error)) fail(std::strerror(ENOTDIR));
 }
