@@ -65,4 +65,23 @@ SegmentId segment_of(const ProgramDraft& draft, const CallKind& kind) {
   return kNoIndex;
 }
 
+std::set<CallSuccession> successions_of_classes(const ProgramDraft& draft,
+                                                const std::vector<CallSuccession>& successions) {
+  std::set<CallSuccession> out;
+  for (const DraftClass& of : draft.classes) {
+    const auto of_class = [&](CallKind kind) {
+      kind.size = of.variants[kind.size];
+      return kind;
+    };
+    for (CallSuccession one : successions) {
+      if (draft.forms[one.next.stage].rank != of.rank) continue;
+      if (one.call) one.call = of_class(*one.call);
+      one.next = of_class(one.next);
+      for (CallKind& kind : one.without) kind = of_class(kind);
+      out.insert(std::move(one));
+    }
+  }
+  return out;
+}
+
 }  // namespace trainyard

@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "engine/passes/program_draft.h"
@@ -33,6 +34,10 @@ struct CallSuccession {
 /// only a draft knows: both with it and without it. `size_of`: as ProgramDraft's.
 std::vector<CallSuccession> call_successions(const PipelineSchedule& schedule,
                                              const Numbered<std::size_t>& size_of);
+
+/// With the segments of each class of replicas for these microbatches in place of sizes.
+std::set<CallSuccession> successions_of_classes(const ProgramDraft& draft,
+                                                const std::vector<CallSuccession>& successions);
 
 /// What ranks call for it; none: nothing.
 SegmentId segment_of(const ProgramDraft& draft, const CallKind& kind);

@@ -34,26 +34,6 @@ struct NextCall {
   std::uint8_t slot = 0;
 };
 
-/// With the segments of each class of replicas for these microbatches in place of sizes.
-std::set<CallSuccession> of_classes(const ProgramDraft& draft,
-                                    const std::vector<CallSuccession>& successions) {
-  std::set<CallSuccession> out;
-  for (const DraftClass& of : draft.classes) {
-    const auto of_class = [&](CallKind kind) {
-      kind.size = of.variants[kind.size];
-      return kind;
-    };
-    for (CallSuccession one : successions) {
-      if (draft.forms[one.next.stage].rank != of.rank) continue;
-      if (one.call) one.call = of_class(*one.call);
-      one.next = of_class(one.next);
-      for (CallKind& kind : one.without) kind = of_class(kind);
-      out.insert(std::move(one));
-    }
-  }
-  return out;
-}
-
 class UnitGathering {
  public:
   UnitGathering(ProgramDraft& draft, const ParallelConfig& parallel)
@@ -394,7 +374,7 @@ std::optional<Infeasible> gather_units(ProgramDraft& draft, const TrainingGraph&
   if (!lost.empty())
     return Infeasible{"no module matches " + in_quotes(lost), "parallel.zero.units"};
   precompute_amaxes(draft, parallel);
-  UnitGathering(draft, parallel).run(of_classes(draft, successions));
+  UnitGathering(draft, parallel).run(successions_of_classes(draft, successions));
   return std::nullopt;
 }
 
