@@ -20,8 +20,8 @@ std::vector<int> kinds_of(const ChainOf<Size>& chain) {
     std::vector<int>& alike = known[{chain.input[i + 1], chain.saved[i], chain.forward_extra[i],
                                      chain.backward_extra[i]}];
     const auto found = std::find_if(alike.begin(), alike.end(), [&](int other) {
-      return are_alike(chain.forward[i], chain.forward[other]) &&
-             are_alike(chain.backward[i], chain.backward[other]);
+      return are_alike_times(chain.forward[i], chain.forward[other]) &&
+             are_alike_times(chain.backward[i], chain.backward[other]);
     });
     kinds.push_back(found == alike.end() ? i : *found);
     if (found == alike.end()) alike.push_back(i);
@@ -31,7 +31,7 @@ std::vector<int> kinds_of(const ChainOf<Size>& chain) {
 
 }  // namespace
 
-bool are_alike(double time, double other) {
+bool are_alike_times(double time, double other) {
   return std::abs(time - other) <= kRoundedTime * std::max(time, other);
 }
 

@@ -10,7 +10,7 @@ namespace trainyard {
 
 /// Times that differ by less are of the same kernels, begun at another time.
 inline constexpr double kRoundedTime = 1e-9;
-bool are_alike(double time, double other);
+bool are_alike_times(double time, double other);
 
 /// Which stretches of groups are trained alike, whatever is in front of them: in the same times,
 /// but for how those were rounded, and the same memory beside the stretch's input. Group L is the

@@ -14,8 +14,7 @@ namespace {
 constexpr int kShares = 64;  // of what could be kept, that are tried
 
 bool are_alike(const std::vector<double>& a, const std::vector<double>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](double time, double other) { return trainyard::are_alike(time, other); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), are_alike_times);
 }
 
 bool are_alike(const SizedChain& a, const SizedChain& b) {

@@ -7,8 +7,6 @@
 
 namespace trainyard {
 
-namespace {}  // namespace
-
 FileWindows::FileWindows(TokenFile file, std::int64_t num_symbols, const WindowShape& shape,
                          const EpochOrder& order)
     : file_(std::move(file)),
