@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <limits>
 #include <random>
 #include <vector>
 
+#include "engine/base/units.h"
 #include "engine/partition/min_max_segments.h"
 
 namespace trainyard::min_max_cuts_test {
@@ -14,8 +14,6 @@ namespace trainyard::min_max_cuts_test {
 namespace {
 
 using Numbers = std::vector<double>;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 double largest_sum(const Numbers& costs, const Numbers& boundary,
                    const std::vector<std::int64_t>& begins) {
@@ -34,7 +32,7 @@ double largest_sum(const Numbers& costs, const Numbers& boundary,
 
 /// The least over all ways to choose `count - 1` of the places between the costs.
 double by_brute_force(const Numbers& costs, const Numbers& boundary, std::int64_t count) {
-  double least = kNever;
+  double least = kForever;
   const std::size_t places = costs.size() - 1;
   for (std::size_t chosen = 0; chosen < (std::size_t{1} << places); ++chosen) {
     std::vector<std::int64_t> begins;
@@ -57,9 +55,9 @@ TEST_CASE("a cut that adds to both sides is made where it adds least") {
 }
 
 TEST_CASE("where no cut may be, there is none") {
-  CHECK(min_max_cuts({1, 1, 1}, {0, kNever, 0}, 2).begins == std::vector<std::int64_t>{2});
-  const CutSegments none = min_max_cuts({1, 1, 1}, {0, kNever, 0}, 3);
-  CHECK(none.minmax == kNever);
+  CHECK(min_max_cuts({1, 1, 1}, {0, kForever, 0}, 2).begins == std::vector<std::int64_t>{2});
+  const CutSegments none = min_max_cuts({1, 1, 1}, {0, kForever, 0}, 3);
+  CHECK(none.minmax == kForever);
   CHECK(none.begins.empty());
 }
 
@@ -73,12 +71,12 @@ TEST_CASE("no way to cut has a smaller largest sum") {
     for (double& cost : costs) cost = static_cast<double>(random() % 5);
     if (trial % 2 == 0) {
       for (double& cut : boundary)
-        cut = random() % 12 == 0 ? kNever : static_cast<double>(random() % 4);
+        cut = random() % 12 == 0 ? kForever : static_cast<double>(random() % 4);
     }
     CAPTURE(trial, costs, boundary, count);
     const CutSegments found = min_max_cuts(costs, boundary, count);
     CHECK(found.minmax == by_brute_force(costs, boundary, count));
-    if (found.minmax == kNever) continue;
+    if (found.minmax == kForever) continue;
     REQUIRE(std::ssize(found.begins) + 1 == count);
     CHECK(largest_sum(costs, boundary, found.begins) == found.minmax);
     // Without costs of cuts, the same as the faster one, cut by cut.

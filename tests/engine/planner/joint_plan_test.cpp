@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <limits>
 #include <random>
 #include <string>
 
+#include "engine/base/units.h"
 #include "engine/recompute/rotor.h"
 #include "engine/recompute/sized_chain.h"
 #include "engine/strategies/choose_strategies.h"
@@ -15,8 +15,6 @@
 namespace trainyard::joint_plan_test {
 
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// A chain of groups of one or two nodes; a strategy that divides more takes longer and less.
 JointProblem random_problem(std::uint64_t seed, std::size_t nodes, std::size_t strategies,
@@ -59,7 +57,7 @@ JointProblem random_problem(std::uint64_t seed, std::size_t nodes, std::size_t s
 
 /// The fastest of every choice with sizes rounded up to slots.
 double fastest_of_all(const JointProblem& problem, std::int64_t slots) {
-  double best = kNever;
+  double best = kForever;
   Choice choice(problem.nodes.size());
   for (;;) {
     const double free = problem.budget - held_by(problem, choice);
@@ -86,7 +84,7 @@ TEST_CASE("of few choices the fastest with recomputation is found") {
     const double in_fine_slots = fastest_of_all(problem, 50 * problem.slots);
     const auto found = plan_jointly(problem);
     // What fits slots fits; what does not may fit without rounding.
-    if (in_fine_slots < kNever) REQUIRE(std::holds_alternative<JointPlan>(found));
+    if (in_fine_slots < kForever) REQUIRE(std::holds_alternative<JointPlan>(found));
     if (!std::holds_alternative<JointPlan>(found)) continue;
     const auto& plan = std::get<JointPlan>(found);
     CHECK(plan.time <= best * (1 + 1e-12));

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "engine/recompute/rotor.h"
+#include "tests/support/random_chain.h"
 
 namespace trainyard::like_stretches_test {
 
@@ -13,17 +14,11 @@ namespace {
 /// A head, layers of a few groups each that are alike, and a tail; some layers of another kind.
 RecomputeChain layered_chain(std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  const auto draw = [&](int most) { return static_cast<std::int64_t>(random() % (most + 1)); };
   RecomputeChain chain;
-  chain.input = {1 + draw(3)};
+  chain.input = {1 + drawn(random, 3)};
   const auto add = [&](std::uint64_t kind) {
     random.seed(seed * 1000 + kind);
-    chain.forward.push_back(static_cast<double>(1 + draw(8)));
-    chain.backward.push_back(2 * chain.forward.back());
-    chain.input.push_back(1 + draw(3));
-    chain.saved.push_back(chain.input.back() + draw(5));
-    chain.forward_extra.push_back(draw(3));
-    chain.backward_extra.push_back(draw(3));
+    add_group(chain, random);
   };
   const std::uint64_t each = 1 + seed % 3, layers = 6, other = seed % 5;
   add(100);

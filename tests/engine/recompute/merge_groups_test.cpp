@@ -5,6 +5,7 @@
 #include <random>
 
 #include "engine/recompute/rotor.h"
+#include "tests/support/random_chain.h"
 
 namespace trainyard::merge_groups_test {
 
@@ -12,19 +13,11 @@ namespace {
 
 RecomputeChain random_chain(std::uint64_t seed, int groups) {
   std::mt19937_64 random(seed);
-  const auto draw = [&](int most) { return static_cast<std::int64_t>(random() % (most + 1)); };
   RecomputeChain chain;
-  chain.input = {1 + draw(3)};
-  for (int i = 0; i < groups; ++i) {
-    chain.forward.push_back(static_cast<double>(1 + draw(8)));
-    chain.backward.push_back(2 * chain.forward.back());
-    chain.input.push_back(1 + draw(3));
-    chain.saved.push_back(chain.input.back() + draw(5));
-    chain.forward_extra.push_back(draw(3));
-    chain.backward_extra.push_back(draw(3));
-  }
+  chain.input = {1 + drawn(random, 3)};
+  for (int i = 0; i < groups; ++i) add_group(chain, random);
   chain.backward.push_back(1);
-  chain.backward_extra.push_back(draw(2));
+  chain.backward_extra.push_back(drawn(random, 2));
   return chain;
 }
 

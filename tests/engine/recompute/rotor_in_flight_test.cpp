@@ -4,17 +4,15 @@
 
 #include <catch2/catch.hpp>
 #include <functional>
-#include <limits>
 #include <random>
 
+#include "engine/base/units.h"
 #include "engine/recompute/rotor.h"
 #include "engine/recompute/sized_chain.h"
 
 namespace trainyard::rotor_in_flight_test {
 
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// Whole sizes, so that a slot of 1 rounds nothing; all that is saved is under 64.
 SizedChain random_chain(std::mt19937& random, int groups) {
@@ -56,7 +54,7 @@ double kept_behind(const SizedChain& chain, const std::vector<ChainOp>& sequence
 /// rotor's table is asked.
 double best_of_all(const SizedChain& chain, int microbatches, double memory) {
   const int groups = chain.num_groups();
-  double best = kNever;
+  double best = kForever;
   const RecomputeChain slots = in_slots(chain, 1, Rounding::kUp);
   const LeastMemory<std::int64_t> least(slots);
   const RotorTable table(slots, least, static_cast<std::int64_t>(memory));
@@ -140,7 +138,7 @@ TEST_CASE("with several in flight it is the best of every way to keep and to dro
       const auto found = several.solve(static_cast<double>(memory));
       const double best = best_of_all(chain, microbatches, static_cast<double>(memory));
       CAPTURE(n, memory);
-      REQUIRE(found.has_value() == (best < kNever));
+      REQUIRE(found.has_value() == (best < kForever));
       if (!found) continue;
       ++solved;
       const SizedPlan plan = plan_of(chain, found->front());
@@ -175,12 +173,12 @@ TEST_CASE("stages of one rank share its memory, and more of it costs no time") {
                                              {random_chain(random, 6), 2}};
   RotorTables tables;
   const RotorInFlight rotor(stages, 400, 400, tables);
-  double before = kNever;
+  double before = kForever;
   int sequences = 0;
   for (double memory = 20; memory <= 400; memory += 20) {
     const auto found = rotor.solve(memory);
     if (!found) {
-      CHECK(before == kNever);
+      CHECK(before == kForever);
       continue;
     }
     ++sequences;

@@ -1,19 +1,17 @@
 // Rotor: golden sequences, the best of all persistent sequences on small chains, communication.
 #include "engine/recompute/rotor.h"
 
-#include <limits>
 #include <map>
 #include <queue>
 #include <random>
 
+#include "engine/base/units.h"
 #include "engine/recompute/sized_chain.h"
 #include "tests/support/golden.h"
 
 namespace trainyard::rotor_test {
 
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 RecomputeChain chain_of(const nlohmann::json& given) {
   RecomputeChain chain;
@@ -43,7 +41,7 @@ class AllSequences {
       if (gradient == 0) return time;
       go_on(state, time);
     }
-    return kNever;
+    return kForever;
   }
 
  private:
@@ -159,7 +157,7 @@ TEST_CASE("rotor is as fast as the best persistent sequence of any kind") {
   for (int trial = 0; trial < 60; ++trial) {
     const RecomputeChain chain = random_chain(random, 2 + trial % 4, trial % 3 * 2);
     const std::int64_t least = least_slots(chain);
-    CHECK(AllSequences(chain, least - 1).best() == kNever);
+    CHECK(AllSequences(chain, least - 1).best() == kForever);
     for (std::int64_t slots = least; slots < least + 24; slots += 1 + slots % 2) {
       CAPTURE(trial, slots, least);
       const auto found = rotor(chain, slots);

@@ -4,10 +4,10 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <limits>
 #include <random>
 #include <string>
 
+#include "engine/base/units.h"
 #include "engine/strategies/elimination.h"
 #include "engine/strategies/local_search.h"
 #include "engine/strategies/merge_trivial.h"
@@ -17,8 +17,6 @@
 namespace trainyard::choose_strategies_test {
 
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 ChosenStrategies chosen(const StrategyProblem& problem, const StrategyOptions& options = {}) {
   auto found = choose_strategies(problem, options);
@@ -39,7 +37,7 @@ void each_choice(const StrategyProblem& problem, const Visit& visit) {
 }
 
 double cheapest_of_all(const StrategyProblem& problem, double price = 0) {
-  double best = kNever;
+  double best = kForever;
   each_choice(problem, [&](const Choice& choice) {
     const double memory = memory_of(problem, choice);
     if (memory <= problem.budget) best = std::min(best, cost_of(problem, choice) + price * memory);
@@ -88,13 +86,13 @@ double cheapest_by_memory(const StrategyProblem& problem) {
   const auto at = [&](std::size_t i, std::size_t j, std::size_t m) {
     return (i * width + j) * (budget + 1) + m;
   };
-  Table now(width * width * (budget + 1), kNever);
+  Table now(width * width * (budget + 1), kForever);
   for (std::size_t j = 0; j < width; ++j) {
     const auto memory = static_cast<std::size_t>(problem.nodes[0].memory[j]);
     if (memory <= budget) now[at(0, j, memory)] = problem.nodes[0].cost[j];
   }
   for (std::size_t n = 1; n < count; ++n) {
-    Table next(now.size(), kNever);
+    Table next(now.size(), kForever);
     for (std::size_t i = 0; i < width; ++i) {
       for (std::size_t j = 0; j < width; ++j) {
         for (std::size_t k = 0; k < width; ++k) {
@@ -180,7 +178,7 @@ TEST_CASE("trivial nodes go into their neighbours without changing the optimum")
     const MergedProblem smaller(problem);
     merged += smaller.num_merged();
     CHECK(smaller.problem().nodes.size() + smaller.num_merged() == problem.nodes.size());
-    double best = kNever;
+    double best = kForever;
     each_choice(smaller.problem(), [&](const Choice& choice) {
       const Choice whole = smaller.whole(choice);
       // What the smaller problem says of a choice is what the whole one has.
@@ -198,7 +196,7 @@ TEST_CASE("tables say the least of cost and priced memory, and divided ones no m
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     StrategyProblem problem = small_problem(seed);
-    problem.budget = kNever;
+    problem.budget = kForever;
     for (const double price : {0.0, 1.5}) {
       const double least = cheapest_of_all(problem, price);
       Elimination whole(problem, 1'000'000);
@@ -289,7 +287,7 @@ TEST_CASE("layers that repeat, and some that do not, come to what a table over t
     const std::size_t inner = problem.nodes.size(), outer = inner + 1;
     problem.nodes.push_back({{1, 2, 4}, {0, 0, 0}});
     problem.nodes.push_back({{3, 1, 2}, {0, 0, 0}});
-    std::vector<double> next(kWays, kNever);
+    std::vector<double> next(kWays, kForever);
     StrategyEdge in{inner - 1, inner, {}}, skip{inner - 1, outer, {}}, between{inner, outer, {}};
     for (std::size_t a = 0; a < kWays; ++a) {
       for (std::size_t b = 0; b < kWays; ++b) {
