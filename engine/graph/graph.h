@@ -49,6 +49,8 @@ enum class SplitHint : std::uint8_t {
   kHeads,       // T5's relative bias: table dim 1
 };
 
+inline constexpr std::int8_t kSequenceDim = 1;  // of activations, [B, S, D]
+
 struct Tensor {
   std::string name;  // activations: "decoder.layers.3.mlp.fc1.linear"; else as registered
   Shape shape;       // of this device; global before sharding

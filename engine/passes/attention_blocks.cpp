@@ -11,8 +11,6 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::int8_t kSequenceDim = 1;  // of [B, S, D]
-
 class AttentionBlocks {
  public:
   AttentionBlocks(Graph graph, const ContextConfig& context)

@@ -13,8 +13,6 @@ namespace trainyard {
 
 namespace {
 
-constexpr int kSequenceDim = 1;  // of [B, S, D]
-
 bool is_row_linear(const Graph& graph, const Op& op) {
   if (op.kind != OpKind::kLinear) return false;
   const ParameterId weight = graph.tensors[op.inputs[1]].parameter;

@@ -13,8 +13,6 @@ namespace trainyard {
 
 namespace {
 
-constexpr int kSequenceDim = 1;  // of [B, S, D]
-
 class MegatronRules {
  public:
   MegatronRules(const MegatronPlan& plan, const std::function<bool(TensorId)>& gathers)

@@ -13,7 +13,7 @@ namespace trainyard {
 
 namespace {
 
-using Group = std::vector<std::size_t>;  // indices into TrainingGraph::forward, ascending
+using ChainOps = std::vector<std::size_t>;  // indices into TrainingGraph::forward, ascending
 using Kind = ChainOp::Kind;
 
 class SequenceRunner {
@@ -99,7 +99,8 @@ class SequenceRunner {
   }
 
   /// Tensors of the group that this run of it is for.
-  std::unordered_set<TensorId> wanted(const Group& group, const ChainOp& op, bool goes_on) const {
+  std::unordered_set<TensorId> wanted(const ChainOps& group, const ChainOp& op,
+                                      bool goes_on) const {
     std::unordered_set<TensorId> made, out;
     for (const std::size_t i : group) {
       for (const TensorId write : training_.forward[i].writes) {
@@ -120,7 +121,7 @@ class SequenceRunner {
     return out;
   }
 
-  void run_again(const Group& group, const ChainOp& op, bool goes_on,
+  void run_again(const ChainOps& group, const ChainOp& op, bool goes_on,
                  std::vector<Instruction>& out) {
     std::unordered_set<TensorId> needed = wanted(group, op, goes_on);
     std::vector<bool> included(group.size(), all_ops_ && !needed.empty());

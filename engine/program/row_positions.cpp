@@ -7,7 +7,6 @@ namespace trainyard {
 
 IndexRanges row_positions(const Program& program, ValueId id, const Coordinate& at,
                           std::int32_t shifted_by) {
-  constexpr std::int64_t kSequenceDim = 1;
   const Value& value = program.values[id];
   const TensorSpec spec = spec_of(program, value);
   const DimSplit& dim = spec.dims.begin()[kSequenceDim];
