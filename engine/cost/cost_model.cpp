@@ -383,6 +383,17 @@ Seconds launch_time(const HardwareProfile& hardware, const SoftwareProfile& soft
   return hardware.launch * software.launch_factor * (1 + growth);
 }
 
+Seconds batch_time(const SoftwareProfile& software, SourceLog& log) {
+  use_number("batch_us", "reading a microbatch", software, log);
+  return 1e-6 * software.batch_us;
+}
+
+Seconds tensor_update_time(std::int64_t tensors, const SoftwareProfile& software, SourceLog& log) {
+  if (tensors == 0) return 0;
+  use_number("tensor_update_us", "the update of the weights", software, log);
+  return 1e-6 * software.tensor_update_us * static_cast<double>(tensors);
+}
+
 Seconds message_time(const SoftwareProfile& software, bool first, SourceLog& log) {
   if (software.request_us == 0 && software.metadata_us == 0) return 0;
   use_number("request_us", "calls of modules", software, log);

@@ -81,6 +81,7 @@ struct SoftwareProfile {
   bool clip_reads_norm = false;        // the host waits for the gradient norm
   bool always_norm = false;            // the update is guarded by a finite norm, clipped or not
   bool synchronous_transfers = false;  // the host waits for the device at every pipeline transfer
+  bool timed_passes = false;  // timers make the host wait behind every forward and backward
   // But what runs these waits in streams: split backwards, several stages per rank.
   bool streams_wait_where_split = false;
   bool streams_wait_where_interleaved = false;
@@ -104,6 +105,8 @@ struct SoftwareProfile {
   // side of a transfer between stages, and more of each tensor in it, whose shape is told first.
   double request_us = 0;
   double metadata_us = 0;
+  double batch_us = 0;                    // host time of a stage that reads a microbatch's inputs
+  double tensor_update_us = 0;            // host time of each parameter tensor around the update
   double unaligned_attention_factor = 1;  // on unfused attention's GEMMs where head_dim % 8 != 0
   double attention_factor = 1;            // on softmax, dropout and GEMMs of unfused attention
   double gradient_traffic = 0;  // bytes per gradient element and microbatch, beside accumulating it
@@ -130,6 +133,11 @@ struct SoftwareProfile {
            !(interleaved && streams_wait_where_interleaved);
   }
 
+  /// Whether it waits for every forward and backward.
+  bool host_waits_for_passes(bool splits) const {
+    return timed_passes && !(splits && streams_wait_where_split);
+  }
+
   /// `method`: a word of study_words.h.
   bool has_schedule(std::string_view method) const {
     return schedules.empty() ||
@@ -151,6 +159,8 @@ inline constexpr std::array kSoftwareNumbers = {
     SoftwareNumber{"launch_growth", &SoftwareProfile::launch_growth, 1},
     SoftwareNumber{"request_us", &SoftwareProfile::request_us, 1e6},
     SoftwareNumber{"metadata_us", &SoftwareProfile::metadata_us, 1e6},
+    SoftwareNumber{"batch_us", &SoftwareProfile::batch_us, 1e6},
+    SoftwareNumber{"tensor_update_us", &SoftwareProfile::tensor_update_us, 1e6},
     SoftwareNumber{"attention_factor", &SoftwareProfile::attention_factor, 100},
     SoftwareNumber{"unaligned_attention_factor", &SoftwareProfile::unaligned_attention_factor, 100},
     SoftwareNumber{"gradient_traffic", &SoftwareProfile::gradient_traffic, 1000},

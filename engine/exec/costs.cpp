@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/exec/host_work.h"
 #include "engine/program/no_ops.h"
 #include "engine/program/rank_places.h"
 
@@ -59,6 +60,7 @@ class SegmentCoster {
         software_(software),
         log_(log),
         work_of_(program),
+        host_work_(program, software, log),
         pipeline_ranks_(pipeline_ranks_of_segments(program)) {
     for (const std::int64_t ranks : ranks_of_layer(program, pipeline_ranks_))
       launch_.push_back(launch_time(hardware, software, ranks, log));
@@ -69,6 +71,7 @@ class SegmentCoster {
     std::vector<OpCost> out;
     out.reserve(segment.ops.size());
     bool first = true;  // of a transfer
+    host_work_.enter(segment, pipeline_ranks_[id]);
     const Seconds launch = launch_[pipeline_ranks_[id]];
     for (const ProgramOp& op : segment.ops) {
       OpCost& cost = out.emplace_back();
@@ -89,7 +92,7 @@ class SegmentCoster {
         cost.kernel =
             kernel_time(work, hardware_, software_, speed, log_) +
             gradient_copy_time(gradient_elements(program_, op), hardware_, software_, log_);
-        cost.launch = launch;
+        cost.launch = launch + host_work_.before(op);
       }
     }
     return out;
@@ -103,6 +106,7 @@ class SegmentCoster {
   SourceLog& log_;
   Numbered<Seconds> launch_;  // [pipeline rank]
   OpWork work_of_;
+  HostWork host_work_;
   Indexed<SegmentId, std::int32_t> pipeline_ranks_;
 };
 

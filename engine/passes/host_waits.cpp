@@ -15,10 +15,11 @@ void wait_for_last_kernel(Segment& segment) {
 
 }  // namespace
 
-void add_host_waits(ProgramDraft& draft) {
-  draft.host_waits = true;
+void add_host_waits(ProgramDraft& draft, bool of_transfers) {
+  draft.host_waits = of_transfers;
   for (Segment& segment : draft.program.segments) {
-    for (ProgramOp& op : segment.ops) op.host_sync = op.host_sync || op.kind == OpKind::kRecv;
+    for (ProgramOp& op : segment.ops)
+      op.host_sync = op.host_sync || (of_transfers && op.kind == OpKind::kRecv);
   }
   for (const auto& of_size : draft.stages) {
     for (const StageSegments& stage : of_size) {

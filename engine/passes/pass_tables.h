@@ -47,6 +47,11 @@ inline WeightCasts weight_casts(const ParallelConfig& parallel) {
   return parallel.zero.gathers_fp8 ? WeightCasts::kGathered : WeightCasts::kAtUse;
 }
 inline int num_stages(const PassSource& of) { return static_cast<int>(of.forms.size()); }
+inline bool waits_for_transfers(const PassSource& of) {
+  const int ranks = of.plan.parallel.pipeline;
+  return ranks > 1 &&
+         of.software.host_waits_for_transfers(any_splits(of.forms), of.plan.num_stages() > ranks);
+}
 
 /// The model of one device -> that of a tensor-parallel rank, in stages.
 inline constexpr std::tuple kGraphPasses = {
@@ -187,13 +192,13 @@ inline constexpr std::tuple kDraftPasses = {
          find_draft_violation},
     Pass{"host_waits",
          [](const PassSource& of) {
-           const ParallelConfig& parallel = of.plan.parallel;
-           return parallel.pipeline > 1 &&
-                  of.software.host_waits_for_transfers(any_splits(of.forms),
-                                                       of.plan.num_stages() > parallel.pipeline);
+           return waits_for_transfers(of) ||
+                  of.software.host_waits_for_passes(any_splits(of.forms));
          },
-         [](const PassSource&) { return std::tuple(); },
-         [](ProgramDraft& draft, const PassContext&) { add_host_waits(draft); },
+         [](const PassSource& of) { return std::tuple(waits_for_transfers(of)); },
+         [](ProgramDraft& draft, const PassContext&, bool of_transfers) {
+           add_host_waits(draft, of_transfers);
+         },
          find_draft_violation},
     Pass{"units",
          [](const PassSource& of) {
