@@ -75,6 +75,20 @@ TEST_CASE(
   CHECK(waits("2021") == 30);
 }
 
+TEST_CASE("timers make the host wait behind every forward and backward, with one stage too") {
+  const auto waits = [](const std::string& version) {
+    return num_host_waits(prepare_text(
+        "model: {family: gpt, layers: 4, hidden: 64, heads: 4, vocab: 128, seq_len: 16}\n"
+        "cluster: {preset: dgx-a100-80g, nodes: 1}\n"
+        "parallel: {data: 1}\n"
+        "training: {global_batch: 8, microbatch: 1, clip_norm: 0}\n"
+        "framework: {name: megatron-lm, version: \"" +
+        version + "\"}\n"));
+  };
+  CHECK(waits("2021") == 2);
+  CHECK(waits("current") == 0);
+}
+
 TEST_CASE("what makes streams wait does so only where the host would") {
   for (const bool splits : {false, true}) {
     for (const bool interleaved : {false, true}) {
