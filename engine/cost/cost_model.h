@@ -52,6 +52,10 @@ class SourceLog {
   std::vector<Use> uses_;
 };
 
+/// Notes the number of that name, where the profile says where it comes from.
+void use_number(std::string_view name, std::string_view used_for, const SoftwareProfile& software,
+                SourceLog& log);
+
 /// Seconds of one kernel on a device of this profile at `speed`, a factor on its compute rate (its
 /// memory keeps its bandwidth). A kernel whose form was measured on the device takes what its curve
 /// says, whatever lies outside of the measured range noted in the log; for the others the forms are
@@ -83,22 +87,5 @@ Seconds host_update_time(std::int64_t parameters, std::int64_t ranks, const Clus
 /// else 0 (torch/distributed/_symmetric_memory, _fused_matmul_reduce_scatter).
 double piece_sum_rate(const HardwareProfile& hardware, const SoftwareProfile& software,
                       SourceLog& log);
-
-/// Seconds in which the host issues one op, on a rank of `tensor` tensor-parallel ones:
-///
-///   launch x launch_factor x (1 + launch_growth x min(tensor, 8)^3)
-Seconds launch_time(const HardwareProfile& hardware, const SoftwareProfile& software,
-                    std::int64_t tensor, SourceLog& log);
-
-/// What the host does beside issuing ops where it reads a microbatch (SoftwareProfile::batch_us).
-Seconds batch_time(const SoftwareProfile& software, SourceLog& log);
-
-/// What it does beside issuing the update of `tensors` parameter tensors, which it goes through one
-/// by one: gradients cast, checked and clipped, weights cast (SoftwareProfile::tensor_update_us).
-Seconds tensor_update_time(std::int64_t tensors, const SoftwareProfile& software, SourceLog& log);
-
-/// What the host does beside issuing a tensor's transfer where modules are called by messages; the
-/// first of a transfer has its request or response.
-Seconds message_time(const SoftwareProfile& software, bool first, SourceLog& log);
 
 }  // namespace trainyard

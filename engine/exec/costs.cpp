@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/cost/host_times.h"
 #include "engine/exec/host_work.h"
 #include "engine/program/no_ops.h"
 #include "engine/program/rank_places.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "engine/base/indexed.h"
-#include "engine/cost/cost_model.h"
+#include "engine/cost/host_times.h"
 #include "engine/program/program.h"
 
 namespace trainyard {

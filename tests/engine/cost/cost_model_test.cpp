@@ -146,21 +146,6 @@ TEST_CASE("a framework's kernels around the update move bytes of their own, by t
   CHECK(close(kernel(work, device, 1, software), 60e-6));
 }
 
-TEST_CASE("the host takes the device's launch time times the framework's factor") {
-  HardwareProfile device = round_device();
-  device.launch = 5e-6;
-  SoftwareProfile software;
-  software.launch_factor = 3;
-  SourceLog log;
-  CHECK(close(launch_time(device, software, 1, log), 15e-6));
-  // With tensor parallelism 4: 15 us x (1 + 0.001 x 4^3); from 8 ranks on no more: 15 us x (1 +
-  // 0.001 x 8^3).
-  software.launch_growth = 0.001;
-  CHECK(close(launch_time(device, software, 1, log), 15e-6));
-  CHECK(close(launch_time(device, software, 4, log), 15e-6 * 1.064));
-  CHECK(close(launch_time(device, software, 16, log), 15e-6 * 1.512));
-}
-
 TEST_CASE("the framework's factors weigh products, unfused attention and small kernels") {
   HardwareProfile device = round_device();
   device.matmul = {5e-6, 0.8, 2, 1, {}};

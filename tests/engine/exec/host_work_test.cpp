@@ -2,7 +2,6 @@
 #include "engine/exec/host_work.h"
 
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,6 @@ namespace {
 struct RankWork {
   Seconds batch = 0;   // of its forward segments
   Seconds update = 0;  // of its update
-  friend bool operator==(const RankWork&, const RankWork&) = default;
 };
 
 /// By pipeline rank, with a batch of 3 s and a tensor of 1 s.
