@@ -83,6 +83,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("fused_bias_gelu", profile.fused_bias_gelu);
   flag("fused_bias_dropout_add", profile.fused_bias_dropout_add);
   flag("saves_dropout_mask", profile.saves_dropout_mask);
+  flag("persistent_layer_norm", profile.persistent_layer_norm);
   flag("casts_logits", profile.casts_logits);
   flag("attention_transposes", profile.attention_transposes);
   flag("autocast_kernels", profile.autocast_kernels);

@@ -19,9 +19,9 @@ FlopPerSecond peak_rate(const HardwareProfile& hardware, DType type) {
   return found->second;
 }
 
-const MemoryCurve& memory_curve(const HardwareProfile& hardware, OpKind kind,
+const MemoryCurve& memory_curve(const HardwareProfile& hardware, std::string_view kernel,
                                 std::string_view& entry) {
-  entry = to_string(kind);
+  entry = kernel;
   auto found = hardware.memory_bound.find(entry);
   if (found == hardware.memory_bound.end()) {
     entry = "default";
@@ -29,6 +29,15 @@ const MemoryCurve& memory_curve(const HardwareProfile& hardware, OpKind kind,
   }
   check(found != hardware.memory_bound.end(), "memory_bound curves have a default");
   return found->second;
+}
+
+/// The curve of the kernel that the framework has for the op.
+const MemoryCurve& memory_curve(const KernelWork& work, const HardwareProfile& hardware,
+                                const SoftwareProfile& software, std::string_view& entry) {
+  const bool persistent = work.kind == OpKind::kLayerNorm && software.persistent_layer_norm &&
+                          persistent_layer_norm_has(work.n) &&
+                          hardware.memory_bound.count(kPersistentLayerNorm) != 0;
+  return memory_curve(hardware, persistent ? kPersistentLayerNorm : to_string(work.kind), entry);
 }
 
 Seconds memory_time(double bytes, const MemoryCurve& curve, const HardwareProfile& hardware) {
@@ -161,7 +170,7 @@ Seconds image_copy_time(const KernelWork& work, const HardwareProfile& hardware,
   if (!software.image_copies || !on_tensor_cores(work.dtype)) return 0;
   use_number("image_copies", "convolutions", software, log);
   std::string_view entry;
-  const MemoryCurve& curve = memory_curve(hardware, OpKind::kTranspose, entry);
+  const MemoryCurve& curve = memory_curve(hardware, to_string(OpKind::kTranspose), entry);
   log.use(curve.provenance, hardware.name, entry, "memory-bound kernels");
   return memory_time(2 * static_cast<double>(work.images), curve, hardware);
 }
@@ -172,7 +181,7 @@ Seconds merge_time(const KernelWork& work, const HardwareProfile& hardware,
   if (!software.merges_blocks || work.blocks == 0) return 0;
   use_number("merges_blocks", "attention round a ring", software, log);
   std::string_view entry;
-  const MemoryCurve& curve = memory_curve(hardware, OpKind::kAdd, entry);
+  const MemoryCurve& curve = memory_curve(hardware, to_string(OpKind::kAdd), entry);
   log.use(curve.provenance, hardware.name, entry, "memory-bound kernels");
   return memory_time(merged_bytes(work), curve, hardware);
 }
@@ -232,7 +241,7 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
     }
     case KernelClass::kMemoryBound: {
       std::string_view entry;
-      const MemoryCurve& curve = memory_curve(hardware, work.kind, entry);
+      const MemoryCurve& curve = memory_curve(work, hardware, software, entry);
       log.use(hardware.bandwidth_provenance, device, "bandwidth", "kernels");
       log.use(curve.provenance, device, entry, "memory-bound kernels");
       // What a framework adds to the kernels of activations it does not add to those of gradients.
@@ -335,7 +344,7 @@ KernelUncertainty kernel_uncertainty(const KernelWork& work, const HardwareProfi
     }
     case KernelClass::kMemoryBound: {
       std::string_view entry;
-      const MemoryCurve& curve = memory_curve(hardware, work.kind, entry);
+      const MemoryCurve& curve = memory_curve(work, hardware, software, entry);
       return {device + std::string(entry), curve.provenance.interval};
     }
     case KernelClass::kOptimizer:
@@ -349,7 +358,7 @@ Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardwar
   if (elements == 0 || software.gradient_traffic == 0) return 0;
   use_number("gradient_traffic", "copies of gradients", software, log);
   std::string_view entry;
-  const MemoryCurve& curve = memory_curve(hardware, OpKind::kCast, entry);
+  const MemoryCurve& curve = memory_curve(hardware, to_string(OpKind::kCast), entry);
   log.use(curve.provenance, hardware.name, entry, "memory-bound kernels");
   return static_cast<double>(elements) * software.gradient_traffic /
          (curve.efficiency * hardware.memory_bandwidth);
@@ -368,7 +377,7 @@ double piece_sum_rate(const HardwareProfile& hardware, const SoftwareProfile& so
   if (!software.runs_async_tensor) return 0;
   use_number("async_tensor", "sums of the pieces of a reduce-scatter", software, log);
   std::string_view entry;
-  const MemoryCurve& curve = memory_curve(hardware, OpKind::kAdd, entry);
+  const MemoryCurve& curve = memory_curve(hardware, to_string(OpKind::kAdd), entry);
   log.use(curve.provenance, hardware.name, entry, "memory-bound kernels");
   return 1 / (curve.efficiency * hardware.memory_bandwidth);
 }

@@ -111,6 +111,9 @@ struct MeasuredKernels {
   double interval_factor = 1;  // on the intervals of the curves: OpCurves::interval_factor()
 };
 
+/// Entry of layer norms that keep a row in registers, where SoftwareProfile has them.
+inline constexpr std::string_view kPersistentLayerNorm = "persistent_layer_norm";
+
 struct HardwareProfile {
   // Compiled once, in hardware_profile.cpp: hundreds of files copy, move and destroy it.
   HardwareProfile();
@@ -137,8 +140,9 @@ struct HardwareProfile {
   MatmulCurve convolution;         // on tensor cores; of a device without such all
   MatmulCurve plain_convolution;   // of fp32 and fp64 where there are tensor cores
   AttentionCurve flash_attention;  // the device's best kernel
-  std::map<std::string, AttentionCurve> other_flash_attention;   // by SoftwareProfile::flash_kernel
-  std::map<std::string, MemoryCurve, std::less<>> memory_bound;  // by op kind, or "default"
+  std::map<std::string, AttentionCurve> other_flash_attention;  // by SoftwareProfile::flash_kernel
+  // By op kind, "default", or kPersistentLayerNorm.
+  std::map<std::string, MemoryCurve, std::less<>> memory_bound;
   MemoryCurve optimizer;
   Seconds launch = 0;  // host time to issue one op
   Provenance launch_provenance;

@@ -35,6 +35,7 @@ struct SoftwareProfile {
   bool fused_bias_gelu = false;         // the bias is added inside the activation's kernel
   bool fused_bias_dropout_add = false;  // bias, dropout and residual in one kernel
   bool saves_dropout_mask = false;      // one byte per element; else the mask is drawn again
+  bool persistent_layer_norm = false;   // where persistent_layer_norm_has(width)
   bool casts_logits = false;          // the loss is of a copy of the logits in fp32 (memory alone)
   bool attention_transposes = false;  // unfused attention copies q, k, v and its output
   // GELU and softmax of 16-bit tensors op by op, in fp32: autocast around unfused source.
@@ -174,5 +175,9 @@ inline std::optional<DType> gradient_dtype(const SoftwareProfile& software, DTyp
   const auto found = software.grad_dtype_by_precision.find(precision);
   return found != software.grad_dtype_by_precision.end() ? found->second : software.grad_dtype;
 }
+
+/// Whether Apex's FastLayerNorm is compiled for the width (apex/contrib/csrc/layer_norm; the list
+/// in Megatron-LM's fused_layer_norm.py). Others take the kernel that reads a row twice.
+bool persistent_layer_norm_has(std::int64_t width);
 
 }  // namespace trainyard

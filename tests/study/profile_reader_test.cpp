@@ -208,6 +208,8 @@ TEST_CASE("Megatron-LM differs by year as its releases do") {
   const SoftwareProfile of_2022 = framework("megatron-lm", "2022");
   CHECK(of_2022.overlap_tensor_gradient);
   CHECK(of_2022.fused_gradient_accumulation);
+  CHECK(of_2022.persistent_layer_norm);
+  CHECK_FALSE(of_2021.persistent_layer_norm);
   CHECK_FALSE(of_2022.flash_attention);
   CHECK(gradient_dtype(of_2022, DType::kFp16) == DType::kFp32);
 

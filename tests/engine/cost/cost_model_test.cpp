@@ -123,6 +123,26 @@ TEST_CASE("a memory-bound kernel takes its bytes, at least the floor") {
   CHECK(close(kernel(gelu, device, 0.5, software), 41e-6));
 }
 
+TEST_CASE("a framework with persistent layer norms has them at the widths that Apex compiles") {
+  HardwareProfile device = round_device();
+  device.memory_bound["layer_norm"] = {4e-6, 0, 0.5, {}};
+  KernelWork norm = work_of(KernelClass::kMemoryBound, OpKind::kLayerNorm, 0, 10 * kMB);
+  norm.n = 6144;
+  SoftwareProfile software;
+  software.persistent_layer_norm = true;
+  // No such entry: the device's layer norm, 10 MB / 0.5 TB/s.
+  CHECK(close(kernel(norm, device, 1, software), 20e-6));
+  device.memory_bound["persistent_layer_norm"] = {4e-6, 0, 0.8, {}};
+  CHECK(close(kernel(norm, device, 1, software), 12.5e-6));
+  CHECK(close(kernel(norm, device), 20e-6));
+  norm.n = 6145;
+  CHECK(close(kernel(norm, device, 1, software), 20e-6));
+  // Another op of that width keeps its curve: 1 us + 10 MB / 0.5 TB/s.
+  norm = work_of(KernelClass::kMemoryBound, OpKind::kGelu, 0, 10 * kMB);
+  norm.n = 6144;
+  CHECK(close(kernel(norm, device, 1, software), 21e-6));
+}
+
 TEST_CASE("the update of the weights has its own curve, and views take no time") {
   HardwareProfile device = round_device();
   device.optimizer = {0, 20e-6, 0.8, {}};

@@ -31,7 +31,7 @@ class Layer {
     // attention and of the MLP; communication after (and, split over the sequence, before) each.
     return attention_core() + attention_projections() +
            memory(OpKind::kBiasGelu, 4 * kM * kF / kT) + linear(kM, kH, kF / kT) +
-           linear(kM, kF / kT, kH) + 2 * memory(OpKind::kLayerNorm, 4 * rows * kH) +
+           linear(kM, kF / kT, kH) + 2 * memory(OpKind::kLayerNorm, 4 * rows * kH, kH) +
            2 * memory(OpKind::kBiasDropoutAdd, 7 * rows * kH) +
            2 * (sequence_parallel
                     ? collective(OpKind::kAllGather) + collective(OpKind::kReduceScatter)
@@ -51,7 +51,7 @@ class Layer {
                          memory(OpKind::kDropout, 5 * kScores);
     return products + core + 4 * memory(OpKind::kTranspose, 4 * kM * kH / kT) +
            memory(OpKind::kBiasGelu, 6 * kM * kF / kT) +
-           2 * memory(OpKind::kLayerNorm, 6 * rows * kH) +
+           2 * memory(OpKind::kLayerNorm, 6 * rows * kH, kH) +
            2 * memory(OpKind::kBiasDropoutAdd, 5 * rows * kH) +
            2 * memory(OpKind::kAdd, 6 * rows * kH) +
            (sequence_parallel ? 2 * collective(OpKind::kAllGather) : 0);
@@ -103,11 +103,12 @@ class Layer {
     return 2 * kernel(work);
   }
 
-  Seconds memory(OpKind kind, Bytes bytes) {
+  Seconds memory(OpKind kind, Bytes bytes, std::int64_t width = 0) {
     KernelWork work;
     work.cls = KernelClass::kMemoryBound;
     work.kind = kind;
     work.bytes = bytes;
+    work.n = width;
     return kernel(work);
   }
 
@@ -123,11 +124,11 @@ class Layer {
 
 }  // namespace
 
-TEST_CASE("one layer of the 22B model takes its published times within 8 %") {
+TEST_CASE("one layer of the 22B model takes its published times within 5 %") {
   Layer layer;
   const Seconds forward = layer.forward(false);
   const Seconds backward = layer.backward(false);
-  const auto near = [](double ms) { return Approx(ms * 1e-3).epsilon(0.08); };
+  const auto near = [](double ms) { return Approx(ms * 1e-3).epsilon(0.05); };
   CHECK(forward == near(7.7));
   CHECK(backward == near(11.9));
   CHECK(layer.forward(true) == near(7.2));
