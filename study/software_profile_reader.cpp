@@ -86,6 +86,9 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("persistent_layer_norm", profile.persistent_layer_norm);
   flag("casts_logits", profile.casts_logits);
   flag("attention_transposes", profile.attention_transposes);
+  flag("triangular_softmax", profile.triangular_softmax);
+  flag("sums_bias_gradients", profile.sums_bias_gradients);
+  flag("copies_split_gradients", profile.copies_split_gradients);
   flag("autocast_kernels", profile.autocast_kernels);
   flag("image_copies", profile.image_copies);
   flag("flash_attention", profile.flash_attention);
@@ -116,12 +119,17 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   read_entry(node, "cached_weights", profile, [&](const YamlNode& entry) {
     profile.cached_weights = read_types_by_precision(entry);
   });
+  constexpr double kMostBytes = 1000;  // per element
   read_entry(node, "update_traffic", profile, [&](const YamlNode& entry) {
     for (const std::string& key : entry.keys()) {
-      constexpr double kMost = 1000;
       const std::optional<DType> type = parse_dtype(key);
-      if (type) profile.update_traffic[*type] = read_factor(entry, key, 0, kMost);
+      if (type) profile.update_traffic[*type] = read_factor(entry, key, 0, kMostBytes);
     }
+    entry.finish();
+  });
+  read_entry(node, "loss_traffic", profile, [&](const YamlNode& entry) {
+    profile.loss_traffic.forward = read_factor(entry, "forward", 0, kMostBytes);
+    profile.loss_traffic.backward = read_factor(entry, "backward", 0, kMostBytes);
     entry.finish();
   });
   read_entry(node, "fp8_recipe", profile, [&](const YamlNode& entry) {

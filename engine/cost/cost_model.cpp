@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/cost/further_kernels.h"
+#include "engine/cost/memory_time.h"
 #include "engine/cost/ring_merges.h"
 #include "engine/cost/unaligned_rows.h"
 
@@ -19,18 +21,6 @@ FlopPerSecond peak_rate(const HardwareProfile& hardware, DType type) {
   return found->second;
 }
 
-const MemoryCurve& memory_curve(const HardwareProfile& hardware, std::string_view kernel,
-                                std::string_view& entry) {
-  entry = kernel;
-  auto found = hardware.memory_bound.find(entry);
-  if (found == hardware.memory_bound.end()) {
-    entry = "default";
-    found = hardware.memory_bound.find(entry);
-  }
-  check(found != hardware.memory_bound.end(), "memory_bound curves have a default");
-  return found->second;
-}
-
 /// The curve of the kernel that the framework has for the op.
 const MemoryCurve& memory_curve(const KernelWork& work, const HardwareProfile& hardware,
                                 const SoftwareProfile& software, std::string_view& entry) {
@@ -38,11 +28,6 @@ const MemoryCurve& memory_curve(const KernelWork& work, const HardwareProfile& h
                           persistent_layer_norm_has(work.n) &&
                           hardware.memory_bound.count(kPersistentLayerNorm) != 0;
   return memory_curve(hardware, persistent ? kPersistentLayerNorm : to_string(work.kind), entry);
-}
-
-Seconds memory_time(double bytes, const MemoryCurve& curve, const HardwareProfile& hardware) {
-  return std::max(curve.floor,
-                  curve.startup + bytes / (curve.efficiency * hardware.memory_bandwidth));
 }
 
 /// Whether tensor cores multiply the type, of a device that has them.
@@ -169,10 +154,8 @@ Seconds image_copy_time(const KernelWork& work, const HardwareProfile& hardware,
                         const SoftwareProfile& software, SourceLog& log) {
   if (!software.image_copies || !on_tensor_cores(work.dtype)) return 0;
   use_number("image_copies", "convolutions", software, log);
-  std::string_view entry;
-  const MemoryCurve& curve = memory_curve(hardware, to_string(OpKind::kTranspose), entry);
-  log.use(curve.provenance, hardware.name, entry, "memory-bound kernels");
-  return memory_time(2 * static_cast<double>(work.images), curve, hardware);
+  return memory_time(2 * static_cast<double>(work.images), to_string(OpKind::kTranspose), hardware,
+                     log);
 }
 
 /// What a framework's own kernels take to merge the blocks of a ring.
@@ -180,21 +163,7 @@ Seconds merge_time(const KernelWork& work, const HardwareProfile& hardware,
                    const SoftwareProfile& software, SourceLog& log) {
   if (!software.merges_blocks || work.blocks == 0) return 0;
   use_number("merges_blocks", "attention round a ring", software, log);
-  std::string_view entry;
-  const MemoryCurve& curve = memory_curve(hardware, to_string(OpKind::kAdd), entry);
-  log.use(curve.provenance, hardware.name, entry, "memory-bound kernels");
-  return memory_time(merged_bytes(work), curve, hardware);
-}
-
-/// Bytes of the framework's kernels around an update of weights.
-double update_traffic(const KernelWork& work, const SoftwareProfile& software, SourceLog& log) {
-  const auto end = work.form.types.begin() + static_cast<std::ptrdiff_t>(work.form.num_operands());
-  for (const auto& [type, bytes] : software.update_traffic) {
-    if (std::find(work.form.types.begin(), end, type) == end) continue;
-    use_number("update_traffic", "the update of the weights", software, log);
-    return bytes * static_cast<double>(work.m) * static_cast<double>(work.n);
-  }
-  return 0;
+  return memory_time(merged_bytes(work), to_string(OpKind::kAdd), hardware, log);
 }
 
 /// Time by the curve that the kernel follows.
@@ -254,12 +223,12 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
         use_number("attention_factor", "unfused attention", software, log);
         factor *= software.attention_factor;
       }
-      return memory_time(static_cast<double>(work.bytes) * factor, curve, hardware);
+      return memory_time(moved_bytes(work, software, log) * factor, curve, hardware);
     }
     case KernelClass::kOptimizer:
       log.use(hardware.bandwidth_provenance, device, "bandwidth", "kernels");
       log.use(hardware.optimizer.provenance, device, "optimizer", "the update of the weights");
-      return memory_time(static_cast<double>(work.bytes) + update_traffic(work, software, log),
+      return memory_time(static_cast<double>(work.bytes) + update_bytes(work, software, log),
                          hardware.optimizer, hardware);
   }
   bug("a kernel class without a form");
@@ -312,7 +281,9 @@ Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
   if (work.cls == KernelClass::kNone) return 0;
   use_number("kernel_floor_us", "small kernels", software, log);
   const std::optional<Seconds> measured = measured_time(work, hardware, software, speed, log);
-  const Seconds time = measured ? *measured : curve_time(work, hardware, software, speed, log);
+  const Seconds time = measured ? *measured
+                                : curve_time(work, hardware, software, speed, log) +
+                                      further_kernels_time(work, hardware, software, log);
   return std::hypot(software.kernel_floor_us * 1e-6, time);
 }
 

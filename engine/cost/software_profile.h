@@ -18,6 +18,12 @@
 
 namespace trainyard {
 
+/// Bytes per logit that the loss's kernels read and write, where they are many; 0: one kernel.
+struct LossTraffic {
+  double forward = 0;
+  double backward = 0;
+};
+
 struct SoftwareProfile {
   // Compiled once, in software_profile.cpp: hundreds of files copy, move and destroy it.
   SoftwareProfile();
@@ -38,6 +44,11 @@ struct SoftwareProfile {
   bool persistent_layer_norm = false;   // where persistent_layer_norm_has(width)
   bool casts_logits = false;          // the loss is of a copy of the logits in fp32 (memory alone)
   bool attention_transposes = false;  // unfused attention copies q, k, v and its output
+  bool triangular_softmax = false;    // causal: reads what is attended, of at most 2,048 keys
+  // Kernels beside the one that the Program has: the gradient of a bias is a sum of its own, and
+  // those of q, k and v are copied into the packed tensor's.
+  bool sums_bias_gradients = false;
+  bool copies_split_gradients = false;
   // GELU and softmax of 16-bit tensors op by op, in fp32: autocast around unfused source.
   bool autocast_kernels = false;
   bool image_copies = false;    // tensor cores' convolutions copy images to channels last
@@ -113,7 +124,8 @@ struct SoftwareProfile {
   double gradient_traffic = 0;  // bytes per gradient element and microbatch, beside accumulating it
   std::map<DType, double> update_traffic;  // by the weights' type: bytes per element that kernels
                                            // around the update move
-  double context_gib = 0;                  // context, workspaces, communicators per rank
+  LossTraffic loss_traffic;
+  double context_gib = 0;  // context, workspaces, communicators per rank
   // Memory that the caching allocator holds though nothing lives there, and gives back where the
   // device is full.
   double cached_gib = 0;

@@ -194,6 +194,20 @@ void set_scatter(KernelWork& work, OpPart part, std::span<const OperandShape> re
   if (part == OpPart::kWeightGrad) work.bytes -= size(reads[0]);
 }
 
+/// What a backward op makes beside the gradients of its activations, if only in passing.
+void set_parts_of_gradients(KernelWork& work, const OpAttrs& attrs,
+                            std::span<const OperandShape> reads,
+                            std::span<const OperandShape> writes) {
+  // linear_dw, bias_gelu_b, bias_dropout_add_b: dy first. scores_dx writes dq and dk; dv is as dk.
+  const bool sums = work.kind == OpKind::kLinear ? work.part == OpPart::kWeightGrad
+                                                 : work.part != OpPart::kForward;
+  if (sums && attrs.has_bias) work.summed_for_bias = size(reads[0]);
+  if (!attrs.packed || work.part == OpPart::kForward) return;
+  if (work.kind == OpKind::kFlashAttention) work.packed_gradients = size(writes[0]);
+  if (work.kind == OpKind::kScores && writes.size() == 2)
+    work.packed_gradients = size(writes[0]) + 2 * size(writes[1]);
+}
+
 KernelForm form_of(OpKind kind, OpPart part, const OpAttrs& attrs,
                    std::span<const OperandShape> reads, std::span<const OperandShape> writes,
                    std::span<const OperandShape> accumulates) {
@@ -317,6 +331,7 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
     case OpKind::kKeepOnOne: work.plain_copy = true; break;
     default: break;
   }
+  set_parts_of_gradients(work, attrs, reads, writes);
   return work;
 }
 

@@ -63,7 +63,7 @@ std::string to_string(const KernelForm& form) {
   list(" ->", form.num_writes);
   list(" +>", form.num_accumulates);
   for (std::size_t flag = 0; flag < kFlags.size(); ++flag) {
-    if ((form.flags >> flag & 1U) != 0) (text += ' ') += kFlags[flag];
+    if (form.has(FormFlag(flag))) (text += ' ') += kFlags[flag];
   }
   return text;
 }

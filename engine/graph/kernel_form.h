@@ -42,6 +42,7 @@ struct KernelForm {
   void set(FormFlag flag) {
     flags = static_cast<std::uint8_t>(flags | 1U << static_cast<unsigned>(flag));
   }
+  bool has(FormFlag flag) const { return (flags >> static_cast<unsigned>(flag) & 1U) != 0; }
   friend auto operator<=>(const KernelForm&, const KernelForm&) = default;
 };
 

@@ -36,7 +36,10 @@ struct KernelWork {
   bool of_gradients = false;  // memory-bound, on gradients of parameters alone: adds or clears them
   bool plain_copy =
       false;  // memory-bound, whatever the framework's kernels: of what is sent, of an own shard
-  Bytes images = 0;       // convolutions: of the images read and written, without the weight
+  Bytes images = 0;  // convolutions: of the images read and written, without the weight
+  // Backward: of the gradient whose sum over rows is a bias's; of the gradients of q, k and v that
+  // lie in one packed tensor.
+  Bytes summed_for_bias = 0, packed_gradients = 0;
   bool winograd = false;  // convolutions: windows of 3 x 3, one apart
   // Attention to blocks of keys round a ring: how many there are, and which this is; 0: no ring.
   std::int32_t blocks = 0, block = 0;

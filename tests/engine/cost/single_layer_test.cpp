@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 
 #include "engine/cost/collective_time.h"
+#include "engine/cost/cost_model.h"
+#include "engine/cost/further_kernels.h"
 #include "study/cluster_preset.h"
 #include "study/profile_reader.h"
 #include "tests/support/source_root.h"
@@ -47,19 +49,24 @@ class Layer {
                              linear(kM, kF / kT, kH) + linear(kM, kH, kF / kT) +
                              gradient(3 * kH / kT, kH) + gradient(kH, kH / kT) +
                              gradient(kF / kT, kH) + gradient(kH, kF / kT);
-    const Seconds core = 2 * batched_products() + memory(OpKind::kSoftmax, 6 * kScores) +
+    const Seconds core = 2 * batched_products() + softmax(OpPart::kInputGrad, 6 * kScores) +
                          memory(OpKind::kDropout, 5 * kScores);
-    return products + core + 4 * memory(OpKind::kTranspose, 4 * kM * kH / kT) +
+    // Behind bias_gelu, bias_dropout_add and the weight gradient of q, k and v, their biases'.
+    return products + core + memory(OpKind::kTranspose, 4 * kM * kH / kT) +
+           further(&KernelWork::packed_gradients, 2 * kM * 3 * kH / kT) +
+           further(&KernelWork::summed_for_bias, 2 * kM * 3 * kH / kT) +
            memory(OpKind::kBiasGelu, 6 * kM * kF / kT) +
+           further(&KernelWork::summed_for_bias, 2 * kM * kF / kT) +
            2 * memory(OpKind::kLayerNorm, 6 * rows * kH, kH) +
            2 * memory(OpKind::kBiasDropoutAdd, 5 * rows * kH) +
+           2 * further(&KernelWork::summed_for_bias, 2 * rows * kH) +
            2 * memory(OpKind::kAdd, 6 * rows * kH) +
            (sequence_parallel ? 2 * collective(OpKind::kAllGather) : 0);
   }
 
   /// What selective recompute runs again: scores, softmax, dropout and context.
   Seconds attention_core() {
-    return batched_products() + memory(OpKind::kSoftmax, 4 * kScores) +
+    return batched_products() + softmax(OpPart::kForward, 4 * kScores) +
            memory(OpKind::kDropout, 5 * kScores);
   }
 
@@ -89,7 +96,7 @@ class Layer {
 
   Seconds attention_projections() {
     return linear(kM, kH, 3 * kH / kT) + linear(kM, kH / kT, kH) +
-           4 * memory(OpKind::kTranspose, 4 * kM * kH / kT);
+           memory(OpKind::kTranspose, 4 * kM * kH / kT);
   }
 
   Seconds batched_products() {  // q k^T and p v
@@ -110,6 +117,25 @@ class Layer {
     work.bytes = bytes;
     work.n = width;
     return kernel(work);
+  }
+
+  Seconds softmax(OpPart part, Bytes bytes) {
+    KernelWork work;
+    work.cls = KernelClass::kMemoryBound;
+    work.kind = OpKind::kSoftmax;
+    work.part = part;
+    work.dtype = DType::kFp16;
+    work.bytes = bytes;
+    work.m = kScores / kSequence, work.n = kSequence;
+    work.form.set(FormFlag::kCausal);
+    return kernel(work);
+  }
+
+  /// A kernel beside an op's own, for so many bytes of gradients.
+  Seconds further(Bytes KernelWork::*gradients, Bytes bytes) {
+    KernelWork work;
+    work.*gradients = bytes;
+    return further_kernels_time(work, device_, software_, log_);
   }
 
   Seconds collective(OpKind kind) {
