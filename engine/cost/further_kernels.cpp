@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "engine/cost/cost_model.h"
 #include "engine/cost/memory_time.h"
@@ -70,7 +71,7 @@ Seconds further_kernels_time(const KernelWork& work, const HardwareProfile& hard
     add(OpKind::kAdd, work.summed_for_bias);
   }
   if (software.copies_split_gradients && work.packed_gradients > 0) {
-    use_number("copies_split_gradients", "unfused attention", software, log);
+    use_number("copies_split_gradients", "gradients of q, k and v", software, log);
     add(OpKind::kTranspose, 2 * work.packed_gradients);
   }
   return time;

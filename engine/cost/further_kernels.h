@@ -11,8 +11,9 @@ namespace trainyard {
 
 class SourceLog;
 
-/// Bytes that the framework's kernels of a memory-bound op read and write: the op's own, or those
-/// of a loss in many kernels (SoftwareProfile::loss_traffic).
+/// Bytes that the framework's kernels of a memory-bound op read and write: the op's own, those of a
+/// loss in many kernels (SoftwareProfile::loss_traffic), or of a softmax that leaves out what is
+/// masked (triangular_softmax).
 double moved_bytes(const KernelWork& work, const SoftwareProfile& software, SourceLog& log);
 
 /// Bytes of the framework's kernels around an update of weights (SoftwareProfile::update_traffic).
